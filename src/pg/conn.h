@@ -1,0 +1,103 @@
+/*
+ * conn: one connection to PostgreSQL on a libuv loop. It never blocks, keeps several transactions in flight
+ * (pipeline mode), reconnects by itself, and tells every caller exactly once how its batch ended.
+ *
+ * A batch is one transaction: its statements are sent together with one sync behind them, and its callback runs only
+ * when the sync has come back, because a result is not a commit. Batches on one connection run in the order they
+ * were submitted. A batch that was submitted while the connection is down waits for it until its deadline.
+ *
+ * Rules
+ *  - All calls and callbacks happen on the loop's thread.
+ *  - A callback never runs inside the call that submitted the batch.
+ *  - After batch_submit the batch belongs to the connection; it is freed after its callback returned.
+ *  - What the connection loses in flight ends as PG_VERDICT_UNKNOWN, what it had not sent waits for the next one.
+ */
+#ifndef PG_CONN_H
+#define PG_CONN_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "pg/params.h"
+#include "pg/sqlstate.h"
+#include "pg/stmt.h"
+#include "pg/target.h"
+
+#define BATCH_CALLS_MAX 8 /* statements in one transaction */
+
+enum conn_state {
+    CONN_IDLE,       /* conn_start has not been called */
+    CONN_CONNECTING, /* PQconnectPoll under way */
+    CONN_READY,      /* batches flow */
+    CONN_WAITING,    /* down; the back-off timer runs */
+    CONN_CLOSING,    /* conn_close was called; handles are being closed */
+};
+
+struct conn;
+
+struct conn_options {
+    const struct target *target; /* borrowed; outlives the connection */
+    const char *name;            /* borrowed; "claim", "settle": for the log */
+    const struct clock *clock;   /* borrowed */
+    struct log *log;             /* borrowed; may be NULL */
+    bool unprepared;             /* never prepare: for poolers in transaction mode */
+    size_t queue_max;            /* batches waiting at most; 0 means 64 */
+    int64_t connect_timeout_ms;  /* 0 means 5000 */
+    int64_t backoff_min_ms;      /* 0 means 100 */
+    int64_t backoff_max_ms;      /* 0 means 5000 */
+    /* Called on every change to and from CONN_READY; err says why it went down (NULL when it came up). May be NULL. */
+    void (*on_state)(void *data, enum conn_state state, const struct pawl_err *err);
+    /* A notification, or (with channel NULL) "you may have missed some: look once", after every (re)LISTEN. */
+    void (*on_notify)(void *data, const char *channel, const char *payload);
+    void *data; /* for both */
+};
+
+/* NULL when there is no memory. loop and options' pointers are borrowed. */
+struct conn *conn_new(uv_loop_t *loop, const struct conn_options *options) MUST_CHECK;
+
+/* Begins to connect. */
+void conn_start(struct conn *conn);
+
+/* Closes at once: batches that were sent end as UNKNOWN, the others as CONNECTION; then `closed` runs (may be NULL)
+ * and the connection is freed. Run the loop until it has been called. */
+void conn_close(struct conn *conn, void (*closed)(void *data), void *data);
+
+enum conn_state conn_state(const struct conn *conn);
+/* Batches waiting or in flight. */
+size_t conn_pending(const struct conn *conn);
+
+/* `listen` is a LISTEN statement without parameters; it is sent on every new connection before anything else.
+ * Call before conn_start. */
+void conn_listen(struct conn *conn, const struct stmt *listen);
+
+/* How a batch ended. results[i] belongs to the i-th statement and lives until the callback returns; they are there only
+ * with PG_VERDICT_OK. err is NULL with PG_VERDICT_OK. */
+struct batch_end {
+    enum pg_verdict verdict;
+    const struct pawl_err *err;
+    PGresult *const *results;
+    size_t n_results;
+    int64_t took_us; /* from sending to the sync */
+};
+
+typedef void (*batch_fn)(void *data, const struct batch_end *end);
+
+struct batch;
+
+/* NULL when there is no memory or the connection's queue is full: that is back-pressure, try later. */
+struct batch *batch_new(struct conn *conn) MUST_CHECK;
+void batch_free(struct batch *batch); /* only for one that was never submitted */
+
+/* Adds a statement and gives its parameters to be filled in; NULL when the batch is full. */
+struct params *batch_add(struct batch *batch, const struct stmt *stmt) MUST_CHECK;
+
+/* deadline_ms from now, waiting for the connection included. A batch past its deadline is cancelled at the server and
+ * ends as RETRY (cancelled), CONNECTION (never sent) or UNKNOWN (no answer even to the cancel: the connection is dropped).
+ * A statement that must be prepared anew is, once, without the caller noticing. */
+void batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *data);
+
+#endif
