@@ -20,13 +20,17 @@ struct buf {
     size_t cap;
     size_t max; /* of len; never 0 */
     bool failed;
+    bool fixed; /* data is the caller's storage: neither grown nor freed */
 };
 
 void buf_init(struct buf *buf, size_t max);
+/* Writes into storage of the caller (size counts the NUL, at least 1) and never allocates. No buf_take. */
+void buf_init_fixed(struct buf *buf, char *storage, size_t size);
 void buf_deinit(struct buf *buf);
 void buf_clear(struct buf *buf); /* empty and not failed; keeps its memory */
 
-/* 0, or PAWL_ELIMIT / PAWL_ENOMEM. Ignoring the answer is fine where buf->failed is checked at the end. */
+/* 0, or PAWL_ELIMIT / PAWL_ENOMEM; a buffer that failed earlier says PAWL_ELIMIT. data must not point into the
+ * buffer itself. Ignoring the answer is fine where buf->failed is checked at the end. */
 int buf_append(struct buf *buf, const void *data, size_t len);
 int buf_puts(struct buf *buf, const char *s);
 int buf_putc(struct buf *buf, char c);

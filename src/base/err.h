@@ -27,6 +27,10 @@ int err_set_errno(struct pawl_err *err, int errnum, const char *fmt, ...) PRINTF
 int err_detail(struct pawl_err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int err_hint(struct pawl_err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* Puts where it happened in front of the message: "jobs.jsonl, line 3: ...". The end of a message that no longer fits
+ * is cut. Returns err->code. */
+int err_prefix(struct pawl_err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
 /* Tables made from PAWL_CODES. An unknown code dies in a debug build and reads as PAWL_EFAILED. */
 const char *err_code_name(int code); /* "PAWL_EINVAL" */
 const char *err_code_text(int code);

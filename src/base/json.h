@@ -1,7 +1,11 @@
 /*
  * json: writing JSON into a buf, one value after another; commas and quotes are its business.
  * Reading is core/json.h's. Strings may hold any bytes: control bytes are escaped, and bytes that are not UTF-8
- * become U+FFFD, so what is written always parses.
+ * become U+FFFD, so what is written always parses. Nothing is put between values at the top: who writes several
+ * documents into one buf puts his own newlines there.
+ *
+ * No name here may be one of jansson's (json_null, json_real, ...): a program that links both would have
+ * jansson call our function.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -12,12 +16,13 @@
 
 #include "base/buf.h"
 
-#define JSON_DEPTH_MAX 16 /* nesting this writer follows; all our own documents are flatter */
+/* Nesting this writer follows; all our own documents are flatter. Deeper sets out->failed. */
+#define JSON_DEPTH_MAX 16
 
 struct json_writer {
     struct buf *out; /* borrowed; check out->failed at the end */
     unsigned depth;
-    bool comma[JSON_DEPTH_MAX]; /* a value stands before this place */
+    bool comma[JSON_DEPTH_MAX + 1]; /* a value stands before this place */
     bool after_key;
 };
 
@@ -30,10 +35,10 @@ void json_array_end(struct json_writer *w);
 
 void json_key(struct json_writer *w, const char *key);
 
-void json_null(struct json_writer *w);
+void json_none(struct json_writer *w); /* null */
 void json_bool(struct json_writer *w, bool value);
 void json_int(struct json_writer *w, int64_t value);
-void json_real(struct json_writer *w, double value); /* null when it is not finite */
+void json_double(struct json_writer *w, double value); /* null when it is not finite */
 void json_str(struct json_writer *w, const char *s); /* NULL writes null */
 void json_strn(struct json_writer *w, const char *s, size_t len);
 /* Bytes that are known to be one JSON value, written as they are. */

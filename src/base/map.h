@@ -7,6 +7,7 @@
 #define BASE_MAP_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -17,7 +18,7 @@ struct map {
     size_t n_buckets;           /* a power of two */
     size_t n;
     size_t max; /* of n; never 0 */
-    uint64_t seed;
+    uint64_t seed[2];
 };
 
 void map_init(struct map *map, size_t max);

@@ -1,9 +1,9 @@
 /*
- * hands: what the coordinator needs from something that can run a job. Threads, child processes and remote streams
- * each implement it; the coordinator knows nothing else about them.
+ * hands: what the coordinator needs from something that can run a job. Threads, child processes and
+ * remote streams each implement it; the coordinator knows nothing else about them.
  *
- * The coordinator's thread calls the functions below. Hands report each run exactly once through `finished`, on the
- * coordinator's thread, and never from inside `run`.
+ * The coordinator's thread calls the functions below. Hands report each run exactly once through
+ * `finished`, on the coordinator's thread, and never from inside `run`.
  */
 #ifndef ENGINE_HANDS_H
 #define ENGINE_HANDS_H
@@ -15,7 +15,7 @@
 
 /* Why a run should end early. */
 enum stop_reason {
-    STOP_LOST,     /* the lease is lost: whatever it does now counts for nothing */
+    STOP_LOST, /* the lease is lost: whatever it does now counts for nothing */
     STOP_CANCELLED,
     STOP_TIMEOUT,  /* ran longer than the job allows */
     STOP_SHUTDOWN, /* the drain deadline passed */
@@ -30,9 +30,11 @@ struct run {
 };
 
 struct hands_ops {
-    /* Takes the run. Fails only when nothing was started; the coordinator then settles it as a retry with err. */
+    /* Takes the run. Fails only when nothing was started; the coordinator then settles it as a
+     * retry with err. */
     int (*run)(struct hands *hands, struct run *run, struct pawl_err *err);
-    /* Asks a run to end; `finished` still comes. May be called more than once, with the same or a harsher reason. */
+    /* Asks a run to end; `finished` still comes. May be called more than once, with the same or a
+     * harsher reason. */
     void (*stop)(struct hands *hands, struct run *run, enum stop_reason reason);
     /* Kinds these hands can run; NULL-terminated. Never claimed: anything else. */
     const char *const *(*kinds)(struct hands *hands);

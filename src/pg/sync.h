@@ -1,13 +1,14 @@
 /*
- * sync: a blocking connection and one statement at a time on it, each with a deadline. For the command line,
- * migrations and a caller's own connection. The engine uses conn.h, which never blocks.
- * A PGconn belongs to one thread at a time.
+ * sync: a blocking connection and one statement at a time on it, each with a deadline. For the
+ * command line, migrations and a caller's own connection. The engine uses conn.h, which never
+ * blocks. A PGconn belongs to one thread at a time.
  */
 #ifndef PG_SYNC_H
 #define PG_SYNC_H
 
-#include <libpq-fe.h>
 #include <stdint.h>
+
+#include <libpq-fe.h>
 
 #include "base/err.h"
 #include "pg/params.h"
@@ -16,22 +17,35 @@
 
 #define SYNC_DEADLINE_MS 30000 /* for one statement, unless the caller says otherwise */
 
-/* Connects, refuses a server older than we support, silences libpq's notices. */
+/* Connects, refuses a server older than we support, silences libpq's notices. Each host has
+ * connect_timeout to answer; a server that is starting up is asked again until then. */
 int sync_connect(const struct target *target, PGconn **ret_conn, struct pawl_err *err) MUST_CHECK;
 void sync_close(PGconn **conn); /* for CLEANUP(); NULL accepted */
 
-/* One statement, unprepared so that it works behind any pooler. params may be NULL. ret_result may be NULL when no
- * rows are wanted. On failure err->code tells; PAWL_EUNKNOWN means the connection broke after sending. */
+/* One statement, unprepared so that it works behind any pooler. params may be NULL. ret_result may
+ * be NULL when no rows are wanted. On failure err->code tells; PAWL_EUNKNOWN means the connection
+ * broke after sending. Past its deadline the statement is cancelled: PAWL_ETIMEOUT, and the
+ * connection can be used again. A COMMIT that the server answers with ROLLBACK is PAWL_EFAILED. */
 int sync_exec(PGconn *conn,
               const struct stmt *stmt,
               const struct params *params,
               PGresult **ret_result,
               struct pawl_err *err) MUST_CHECK;
 
+int sync_exec_within(PGconn *conn,
+                     const struct stmt *stmt,
+                     const struct params *params,
+                     int64_t deadline_ms,
+                     PGresult **ret_result,
+                     struct pawl_err *err) MUST_CHECK;
+
 /* A script of several statements, in the simple protocol. For migrations. */
-int sync_script(PGconn *conn, const char *sql, int64_t deadline_ms, struct pawl_err *err) MUST_CHECK;
+int sync_script(PGconn *conn, const char *sql, int64_t deadline_ms, struct pawl_err *err)
+    MUST_CHECK;
 
 #define PG_SERVER_MIN 150000 /* PostgreSQL 15 */
+/* As PQserverVersion gives it. Too old is PAWL_ESTATE: the schema (PAWL_ESCHEMA) is not what is
+ * wrong, and no migration helps. */
 int server_version_check(int version, struct pawl_err *err) MUST_CHECK;
 
 #endif

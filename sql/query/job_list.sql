@@ -1,0 +1,20 @@
+-- Purpose: the newest jobs that match, newest first.
+-- Parameters: $1 text queue or NULL, $2 text kind or NULL, $3 text[] states (none: all), $4 int8 only ids below this,
+--             $5 int4 limit
+-- Rows: id int8, state text, queue text, kind text, priority int2, attempt int4, max_attempts int4,
+--       created_at timestamptz, due_at timestamptz, started_at timestamptz or NULL, finished_at timestamptz or NULL,
+--       worker text or NULL, error text or NULL: the newest, now timestamptz
+-- Locks: none
+-- Index: job_pkey and history_id (history_trouble for failed ones), backwards, until the limit is reached
+-- Roles: reader
+SELECT j.id, j.state::text AS state, j.queue, j.kind, j.priority, j.attempt, j.max_attempts,
+       j.created_at, j.due_at, j.started_at, j.finished_at, j.worker,
+       j.errors -> -1 ->> 'error' AS error,
+       pg_catalog.clock_timestamp() AS now
+FROM pawl.jobs AS j
+WHERE j.id < $4::int8
+  AND ($1::text IS NULL OR j.queue = $1::text)
+  AND ($2::text IS NULL OR j.kind = $2::text)
+  AND (coalesce(pg_catalog.cardinality($3::text[]), 0) = 0 OR j.state = ANY ($3::text[]::pawl.state[]))
+ORDER BY j.id DESC
+LIMIT $5::int4

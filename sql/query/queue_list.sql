@@ -1,0 +1,32 @@
+-- Purpose: every queue that has live jobs or settings, with its counts. Finds the queues by hopping from one to the next in
+--          the index, and counts at most $1 jobs of each, so that a huge backlog does not make it slow.
+-- Parameters: $1 int8 count at most
+-- Rows: name text, ready int8, scheduled int8, running int8, parked int8, oldest_due_at timestamptz or NULL (of the ready),
+--       paused_at timestamptz or NULL, paused_by text or NULL, keep_days int4, capped bool: the counts stopped at the limit
+-- Locks: none
+-- Index: job_pick
+-- Roles: reader
+WITH RECURSIVE hop AS (
+    (SELECT queue FROM pawl.job ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT j.queue FROM pawl.job AS j WHERE j.queue > hop.queue ORDER BY j.queue LIMIT 1)
+    FROM hop
+    WHERE hop.queue IS NOT NULL
+)
+SELECT n.name,
+       c.ready, c.scheduled, c.running, c.parked, c.oldest_due_at,
+       q.paused_at, q.paused_by, coalesce(q.keep_days, 7) AS keep_days,
+       c.n >= $1::int8 AS capped
+FROM (SELECT queue AS name FROM hop WHERE queue IS NOT NULL UNION SELECT name FROM pawl.queue) AS n
+LEFT JOIN pawl.queue AS q ON q.name = n.name
+CROSS JOIN LATERAL (
+    SELECT pg_catalog.count(*) AS n,
+           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.due_at <= pg_catalog.now()) AS ready,
+           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.due_at > pg_catalog.now()
+                                         AND s.waits_for IS NULL) AS scheduled,
+           pg_catalog.count(*) FILTER (WHERE s.token IS NOT NULL) AS running,
+           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for = 1) AS parked,
+           pg_catalog.min(s.due_at) FILTER (WHERE s.token IS NULL AND s.due_at <= pg_catalog.now()) AS oldest_due_at
+    FROM (SELECT j.token, j.due_at, j.waits_for FROM pawl.job AS j WHERE j.queue = n.name LIMIT $1::int8) AS s
+) AS c
+ORDER BY n.name

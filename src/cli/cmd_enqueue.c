@@ -1,0 +1,390 @@
+/*
+ * pawl enqueue: one job, the same job many times, or a file of jobs. Whatever it is, it is one
+ * transaction: either all of it was accepted, or nothing was and the message says why.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/defer.h"
+#include "cli/cmds.h"
+#include "cli/db.h"
+#include "cli/jobs_file.h"
+#include "cli/lines.h"
+#include "client/enqueue.h"
+#include "core/json.h"
+#include "pg/sync.h"
+
+#define COUNT_MAX  10000000
+#define NAMED_MAX  10   /* ids shown one by one to people */
+#define LINE_SPARE 4096 /* what a line may hold besides the payload */
+
+struct enqueue_options {
+    const char *queue;
+    int64_t priority;
+    int64_t delay_ms;
+    bool delay_set;
+    int64_t at_us;
+    bool at_set;
+    int64_t max_attempts;
+    int64_t timeout_ms;
+    bool timeout_set;
+    int64_t count;
+    bool count_set;
+    const char *file;
+    bool bytes;
+};
+
+/* Jobs on their way: gathered until a statement is full, ids kept until the commit. */
+struct enqueuing {
+    PGconn *conn;
+    struct job_new jobs[JOB_ENQUEUE_MAX];
+    size_t n;
+    size_t bytes;
+    struct arena arena; /* of the gathered jobs */
+    struct buf ids;     /* int64_t each */
+};
+
+static int flush(struct enqueuing *e, struct pawl_err *err)
+{
+    int64_t ids[JOB_ENQUEUE_MAX];
+    int rc;
+
+    if (e->n == 0)
+        return 0;
+    rc = client_enqueue(e->conn, e->jobs, e->n, ids, err);
+    if (rc == 0 && buf_append(&e->ids, ids, e->n * sizeof(*ids)) < 0)
+        rc = err_set(err, PAWL_ELIMIT, "more than %d jobs at once", COUNT_MAX);
+    e->n = 0;
+    e->bytes = 0;
+    arena_clear(&e->arena);
+    return rc;
+}
+
+/* The job's strings must live until the next flush. */
+static int add(struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
+{
+    e->jobs[e->n++] = *job;
+    e->bytes += job->payload.len;
+    if (e->n < JOB_ENQUEUE_MAX && e->bytes < ENQUEUE_BYTES_MAX)
+        return 0;
+    return flush(e, err);
+}
+
+/* A line's place in front of what is wrong with it. */
+static int at_line(const struct lines *lines, int rc, struct pawl_err *err)
+{
+    err_prefix(err, "%.80s, line %lld", lines->name, (long long)lines->number);
+    if (err->hint[0] == '\0')
+        err_hint(err, "Nothing was enqueued. Mend the line and run it again.");
+    return rc;
+}
+
+static int enqueue_line(struct enqueuing *e,
+                        const struct job_new *defaults,
+                        const char *line,
+                        size_t len,
+                        struct pawl_err *err)
+{
+    struct job_new job;
+    int rc = jobs_file_line(line, len, defaults, &e->arena, &job, err);
+
+    if (rc == 0)
+        rc = job_new_check(&job, err);
+    if (rc < 0)
+        return rc;
+    /* The line is gone with the next one. */
+    job.payload.data = arena_memdup(&e->arena, job.payload.data, job.payload.len);
+    if (job.payload.data == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    return add(e, &job, err);
+}
+
+static int enqueue_file(struct enqueuing *e,
+                        const struct job_new *defaults,
+                        const char *name,
+                        struct pawl_err *err)
+{
+    struct lines lines;
+    const char *line;
+    size_t len;
+    int rc = lines_open(&lines, name, PAWL_PAYLOAD_MAX + LINE_SPARE, err);
+
+    if (rc < 0)
+        return rc;
+    while ((rc = lines_next(&lines, &line, &len, err)) > 0) {
+        if (len == strspn(line, " \t\r\n") || len == 0)
+            continue;
+        rc = enqueue_line(e, defaults, line, len, err);
+        if (rc < 0) {
+            rc = at_line(&lines, rc, err);
+            break;
+        }
+    }
+    lines_close(&lines);
+    return rc < 0 ? rc : flush(e, err);
+}
+
+static int
+enqueue_same(struct enqueuing *e, const struct job_new *job, int64_t count, struct pawl_err *err)
+{
+    int rc = 0;
+
+    for (int64_t i = 0; rc == 0 && i < count; i++)
+        rc = add(e, job, err);
+    return rc == 0 ? flush(e, err) : rc;
+}
+
+/* From the arguments: the payload, or "-" for standard input. */
+static int
+take_payload(struct cli *cli, struct buf *input, struct job_new *job, struct pawl_err *err)
+{
+    const struct enqueue_options *options = cli->options;
+    int rc = 0;
+
+    if (cli->n_args < 2)
+        return 0;
+    job->payload = (struct bytes){cli->args[1], strlen(cli->args[1])};
+    if (strcmp(cli->args[1], "-") == 0) {
+        rc = read_all("-", PAWL_PAYLOAD_MAX, input, err);
+        if (rc < 0)
+            return rc;
+        job->payload = (struct bytes){buf_str(input), input->len};
+    }
+    if (!options->bytes)
+        rc = json_check(job->payload.data, job->payload.len, err);
+    if (rc == PAWL_EINVAL)
+        err_hint(
+            err,
+            "The payload is one JSON value, quoted for the shell: '{\"n\":1}'. Other bytes: --bytes.");
+    return rc;
+}
+
+static int check_usage(struct cli *cli, struct pawl_err *err)
+{
+    const struct enqueue_options *options = cli->options;
+
+    if (options->delay_set && options->at_set)
+        return verb_usage(cli, err, "--delay and --at exclude each other");
+    if (options->file == NULL && cli->n_args == 0)
+        return verb_usage(cli, err, "what should be enqueued? A KIND is missing");
+    if (options->file != NULL && (options->count_set || cli->n_args > 1))
+        return verb_usage(cli, err, "--from-file takes neither a payload nor --count");
+    if (options->timeout_set && (options->timeout_ms < 1 || options->timeout_ms > INT32_MAX))
+        return verb_usage(cli, err, "--timeout must be between 1ms and 24d");
+    return 0;
+}
+
+static struct job_new job_from_options(const struct cli *cli)
+{
+    const struct enqueue_options *options = cli->options;
+    struct job_new job = job_new_default();
+
+    job.queue = options->queue;
+    job.kind = cli->n_args > 0 ? cli->args[0] : NULL;
+    job.priority = (int16_t)options->priority;
+    job.delay_ms = options->delay_ms;
+    job.at_us = options->at_us;
+    job.max_attempts = (int32_t)options->max_attempts;
+    job.timeout_ms = (int32_t)options->timeout_ms;
+    return job;
+}
+
+static int
+show_ids(struct cli *cli, const struct job_new *job, const struct buf *ids, struct pawl_err *err)
+{
+    static const struct out_column columns[] = {
+        {"id", "JOB", OUT_INT}
+    };
+    const int64_t *id = (const void *)ids->data;
+    size_t n = ids->len / sizeof(*id);
+    const struct enqueue_options *options = cli->options;
+
+    if (cli->output == OUT_TABLE && n > NAMED_MAX) {
+        char text[128];
+        int len = snprintf(text,
+                           sizeof(text),
+                           "enqueued %zu jobs, from %lld to %lld\n",
+                           n,
+                           (long long)id[0],
+                           (long long)id[n - 1]);
+
+        return out_write(text, (size_t)len, err);
+    }
+    struct out *out = cli_out_new(cli, columns, 1);
+
+    if (out == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    out_none(out, "the file holds no jobs");
+    for (size_t i = 0; i < n; i++) {
+        out_int(out, id[i]);
+        out_row(out);
+    }
+    int rc = out_end(out, clock_wall_us(&clock_system), err);
+
+    out_free(out);
+    if (rc == 0 && n > 0 && options->file == NULL && cli->output == OUT_TABLE)
+        cli_note(
+            cli, "enqueued into %s; see it with: pawl job show %lld", job->queue, (long long)id[0]);
+    return rc;
+}
+
+/* Begins, enqueues, commits; rolls back if anything fails. */
+static int
+enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
+{
+    const struct enqueue_options *options = cli->options;
+    int rc = client_begin(e->conn, err);
+
+    if (rc < 0)
+        return rc;
+    rc = options->file != NULL ? enqueue_file(e, job, options->file, err)
+                               : enqueue_same(e, job, options->count, err);
+    if (rc < 0) {
+        client_rollback(e->conn);
+        /* Lost before the commit was sent: that is known to have had no effect. */
+        if (rc == PAWL_EUNKNOWN && err != NULL)
+            err->code = rc = PAWL_ECONN;
+        return rc;
+    }
+    rc = client_commit(e->conn, err);
+    if (rc == PAWL_EUNKNOWN) {
+        const int64_t *id = (const void *)e->ids.data;
+
+        err_hint(err,
+                 "Before you enqueue again, see whether job %lld is there: pawl job show %lld",
+                 (long long)(e->ids.len > 0 ? id[0] : 0),
+                 (long long)(e->ids.len > 0 ? id[0] : 0));
+    }
+    return rc;
+}
+
+static int run(struct cli *cli, struct pawl_err *err)
+{
+    CLEANUP(sync_close)
+    PGconn *conn = NULL;
+    CLEANUP(buf_deinit)
+    struct buf input;
+    const struct enqueue_options *options = cli->options;
+    struct job_new job = job_from_options(cli);
+    int rc = check_usage(cli, err);
+
+    buf_init(&input, PAWL_PAYLOAD_MAX + 1);
+    if (rc == 0)
+        rc = take_payload(cli, &input, &job, err);
+    /* What is wrong with the job itself is said before a database is bothered. */
+    if (rc == 0 && options->file == NULL)
+        rc = job_new_check(&job, err);
+    if (rc == 0)
+        rc = cli_connect(cli, &conn, NULL, err);
+    if (rc < 0)
+        return rc;
+
+    struct enqueuing *e = arena_new(cli->arena, struct enqueuing);
+
+    if (e == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    e->conn = conn;
+    arena_init(&e->arena, ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX + JOB_ENQUEUE_MAX * 1024);
+    buf_init(&e->ids, COUNT_MAX * sizeof(int64_t));
+    rc = enqueue_all(cli, e, &job, err);
+    if (rc == 0)
+        rc = show_ids(cli, &job, &e->ids, err);
+    buf_deinit(&e->ids);
+    arena_deinit(&e->arena);
+    return rc;
+}
+
+static void defaults(void *data)
+{
+    struct enqueue_options *options = data;
+
+    options->queue = "default";
+    options->priority = PAWL_PRIORITY_DEFAULT;
+    options->max_attempts = JOB_MAX_ATTEMPTS_DEFAULT;
+    options->count = 1;
+}
+
+#define OPTION(k, field) .kind = (k), .offset = offsetof(struct enqueue_options, field)
+
+static const struct option_spec options[] = {
+    {.name = "queue",
+     .letter = 'Q',
+     OPTION(OPTION_TEXT, queue),
+     .value = "QUEUE",
+     .help = "The queue it goes to (default: default)"},
+    {.name = "priority",
+     .letter = 'p',
+     OPTION(OPTION_INT, priority),
+     .value = "N",
+     .help = "0 to 9, higher runs first (default 4)",
+     .min = PAWL_PRIORITY_MIN,
+     .max = PAWL_PRIORITY_MAX},
+    {.name = "delay",
+     OPTION(OPTION_DURATION, delay_ms),
+     .set_offset = offsetof(struct enqueue_options, delay_set),
+     .value = "TIME",
+     .help = "Not before this much time has passed: 90s, 5m, 1h30m, 2d"},
+    {.name = "at",
+     OPTION(OPTION_TIME, at_us),
+     .set_offset = offsetof(struct enqueue_options, at_set),
+     .value = "WHEN",
+     .help = "Not before this time: 2027-01-31T09:00:00Z"},
+    {.name = "max-attempts",
+     OPTION(OPTION_INT, max_attempts),
+     .value = "N",
+     .help = "Give up after N attempts (default 20)",
+     .min = 1,
+     .max = JOB_MAX_ATTEMPTS_LIMIT},
+    {.name = "timeout",
+     OPTION(OPTION_DURATION, timeout_ms),
+     .set_offset = offsetof(struct enqueue_options, timeout_set),
+     .value = "TIME",
+     .help = "End an attempt that runs longer than this (default: no limit)"},
+    {.name = "count",
+     .letter = 'n',
+     OPTION(OPTION_INT, count),
+     .set_offset = offsetof(struct enqueue_options, count_set),
+     .value = "N",
+     .help = "Enqueue the job N times",
+     .min = 1,
+     .max = COUNT_MAX},
+    {.name = "from-file",
+     .letter = 'f',
+     OPTION(OPTION_TEXT, file),
+     .value = "FILE",
+     .help =
+         "Enqueue every line of FILE (- for standard input): a JSON object with kind, payload, queue, "
+         "priority, delay or at, max_attempts and timeout. What a line leaves out is taken from the "
+         "command line"},
+    {.name = "bytes",
+     OPTION(OPTION_FLAG, bytes),
+     .help = "The payload is not JSON; take it as it is"},
+    {0                                     },
+};
+
+static const struct example examples[] = {
+    {"pawl enqueue hello '{\"n\":1}'",                 "One job, due now."                 },
+    {"pawl enqueue report --queue slow --delay 1h",    "Due in an hour, without a payload."},
+    {"pawl enqueue resize --count 1000 '{\"w\":200}'", "The same job a thousand times."    },
+    {"pawl enqueue --from-file jobs.jsonl",            "All of a file's jobs, or none."    },
+    {"generate-report | pawl enqueue mail -",          "The payload from standard input."  },
+    {NULL,                                             NULL                                },
+};
+
+const struct verb verb_enqueue = {
+    .name = "enqueue",
+    .summary = "Add a job to a queue",
+    .group = "Jobs",
+    .args = "[KIND [JSON|-]]",
+    .max_args = 2,
+    .description =
+        "Adds a job of KIND; a worker that has a handler for that kind will run it. The payload is one "
+        "JSON value, {} when it is left out, and - reads it from standard input. Prints the job's id.\n\n"
+        "Everything one command enqueues is one transaction: all of it is accepted, or nothing.",
+    .options = options,
+    .options_size = sizeof(struct enqueue_options),
+    .defaults = defaults,
+    .examples = examples,
+    .run = run,
+};

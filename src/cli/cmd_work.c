@@ -1,0 +1,266 @@
+/* pawl work: runs jobs, each as a child process. Thin: the coordinator does the work. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/defer.h"
+#include "base/text.h"
+#include "cli/cmds.h"
+#include "cli/db.h"
+#include "cli/worker.h"
+#include "pg/sync.h"
+
+struct work_options {
+    struct option_list queues;
+    struct option_list execs;
+    int64_t concurrency;
+    int64_t lease_ms;
+    int64_t poll_ms;
+    int64_t drain_ms;
+    bool once;
+    bool stderr_to_log;
+    bool unprepared;
+};
+
+static const struct out_column columns[] = {
+    {"id",      "JOB",     OUT_INT     },
+    {"kind",    "KIND",    OUT_TEXT    },
+    {"queue",   "QUEUE",   OUT_TEXT    },
+    {"attempt", "ATTEMPT", OUT_INT     },
+    {"state",   "STATE",   OUT_TEXT    },
+    {"run",     "RAN",     OUT_DURATION},
+    {"error",   "ERROR",   OUT_TEXT    },
+    {"result",  "RESULT",  OUT_BYTES   },
+};
+
+struct work {
+    struct cli *cli;
+    struct out *out; /* NULL for people: a line a job, as it happens */
+    struct worker *worker;
+    struct pawl_err err;
+};
+
+static void print_line(struct work *work, const struct settled *settled)
+{
+    CLEANUP(buf_deinit)
+    struct buf line;
+    char ran[TEXT_DURATION_LEN];
+    const struct job *job = settled->job;
+
+    buf_init(&line, 16 * 1024);
+    text_format_duration(settled->outcome->run_us, ran);
+    buf_printf(&line,
+               "job %lld %s %s after %s",
+               (long long)job->id,
+               job->kind,
+               settled->state != NULL ? settled->state : "was taken over by another worker",
+               ran);
+    if (job->attempt > 1 || settled->outcome->error != NULL)
+        buf_printf(&line, " (attempt %d of %d)", job->attempt, job->max_attempts);
+    if (settled->outcome->error != NULL) {
+        buf_puts(&line, ": ");
+        out_escape(&line, settled->outcome->error, strnlen(settled->outcome->error, 2000), false);
+    }
+    buf_putc(&line, '\n');
+    if (out_write(buf_str(&line), line.len, &work->err) < 0)
+        worker_stop(work->worker);
+}
+
+static void on_settled(void *data, const struct settled *settled)
+{
+    struct work *work = data;
+    const struct outcome *outcome = settled->outcome;
+
+    if (work->out == NULL) {
+        print_line(work, settled);
+        return;
+    }
+    out_int(work->out, settled->job->id);
+    out_text(work->out, settled->job->kind);
+    out_text(work->out, settled->job->queue);
+    out_int(work->out, settled->job->attempt);
+    out_text(work->out, settled->state != NULL ? settled->state : "stale");
+    out_int(work->out, outcome->run_us);
+    out_text(work->out, outcome->error);
+    if (outcome->result != NULL)
+        out_textn(work->out, outcome->result, outcome->result_len);
+    else
+        out_null(work->out);
+    out_row(work->out);
+    if (out_failed(work->out))
+        worker_stop(work->worker);
+}
+
+/* KIND=COMMAND */
+static int split_execs(struct cli *cli, struct processes_handler *handlers, struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+
+    for (size_t i = 0; i < options->execs.n; i++) {
+        const char *text = options->execs.items[i];
+        const char *equals = strchr(text, '=');
+
+        if (equals == NULL || equals == text || equals[1] == '\0')
+            return verb_usage(cli, err, "--exec %s is not of the form KIND=COMMAND", text);
+        handlers[i].kind = arena_strndup(cli->arena, text, (size_t)(equals - text));
+        handlers[i].command = equals + 1;
+        if (handlers[i].kind == NULL)
+            return err_set(err, PAWL_ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int work_until_stopped(struct cli *cli,
+                              struct work *work,
+                              const struct worker_options *options,
+                              struct pawl_err *err)
+{
+    int rc = 0;
+
+    if (cli->output != OUT_TABLE) {
+        work->out = cli_out_new(cli, columns, sizeof(columns) / sizeof(*columns));
+        if (work->out == NULL)
+            return err_set(err, PAWL_ENOMEM, "out of memory");
+        out_none(work->out, NULL);
+    }
+    rc = worker_run(work->worker, options, err);
+    if (rc == 0 && work->err.code < 0) {
+        *err = work->err;
+        rc = err->code;
+    }
+    if (work->out != NULL) {
+        if (rc == 0)
+            rc = out_end(work->out, clock_wall_us(&clock_system), err);
+        out_free(work->out);
+    }
+    return rc;
+}
+
+static int run(struct cli *cli, struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+    struct processes_handler handlers[OPTION_LIST_MAX];
+    static const char *const default_queue[] = {"default"};
+    struct worker worker = {0};
+    struct work work = {.cli = cli, .worker = &worker};
+    struct target target;
+    PGconn *conn = NULL;
+
+    if (options->execs.n == 0)
+        return verb_usage(cli, err, "nothing to run jobs with: --exec KIND=COMMAND is missing");
+    int rc = split_execs(cli, handlers, err);
+
+    for (size_t i = 0; rc == 0 && i < options->queues.n; i++)
+        rc = name_check("queue", options->queues.items[i], err);
+    /* Whatever is wrong with the database is said now and clearly; later troubles are waited out.
+     */
+    if (rc == 0)
+        rc = cli_connect(cli, &conn, &target, err);
+    sync_close(&conn);
+    if (rc < 0)
+        return rc;
+    return work_until_stopped(
+        cli,
+        &work,
+        &(struct worker_options){
+            .target = &target,
+            .queues = options->queues.n > 0 ? options->queues.items : default_queue,
+            .n_queues = options->queues.n > 0 ? options->queues.n : 1,
+            .handlers = handlers,
+            .n_handlers = options->execs.n,
+            .concurrency = (size_t)options->concurrency,
+            .lease_ms = options->lease_ms,
+            .poll_ms = options->poll_ms,
+            .drain_ms = options->drain_ms,
+            .until_empty = options->once,
+            .unprepared = options->unprepared,
+            .log_stderr = options->stderr_to_log,
+            .log = cli->log,
+            .settled = on_settled,
+            .data = &work,
+        },
+        err);
+}
+
+static void defaults(void *data)
+{
+    struct work_options *options = data;
+
+    options->concurrency = 4;
+    options->lease_ms = 30 * MS_PER_S;
+    options->poll_ms = 200;
+    options->drain_ms = 30 * MS_PER_S;
+}
+
+#define OPTION(k, field) .kind = (k), .offset = offsetof(struct work_options, field)
+
+static const struct option_spec options[] = {
+    {.name = "queue",
+     .letter = 'Q',
+     OPTION(OPTION_LIST, queues),
+     .value = "QUEUE",
+     .help = "Take jobs from QUEUE; several queues take turns (default: default)"},
+    {.name = "exec",
+     .letter = 'e',
+     OPTION(OPTION_LIST, execs),
+     .value = "KIND=COMMAND",
+     .help =
+         "Run jobs of KIND with COMMAND, by /bin/sh. May be given for several kinds; other kinds are left alone"},
+    {.name = "concurrency",
+     .letter = 'c',
+     OPTION(OPTION_INT, concurrency),
+     .value = "N",
+     .help = "Run at most N jobs at a time (default 4)",
+     .min = 1,
+     .max = 1000},
+    {.name = "once",                                                                                                           OPTION(OPTION_FLAG, once), .help = "End when nothing is due and nothing runs"},
+    {.name = "lease",
+     OPTION(OPTION_DURATION, lease_ms),
+     .value = "TIME",
+     .help =
+         "How long a silent worker is believed alive before its jobs are given to others (default 30s)"},
+    {.name = "poll",
+     OPTION(OPTION_DURATION, poll_ms),
+     .value = "TIME",
+     .help = "How soon to look again when nothing was due; grows to a second (default 200ms)"},
+    {.name = "drain",
+     OPTION(OPTION_DURATION, drain_ms),
+     .value = "TIME",
+     .help = "How long running jobs may take to end after SIGTERM (default 30s)"},
+    {.name = "log-stderr",
+     OPTION(OPTION_FLAG, stderr_to_log),
+     .help = "Log what commands write to their standard error"},
+    {.name = "unprepared",
+     OPTION(OPTION_FLAG, unprepared),
+     .help = "Use no prepared statements: for a pooler in transaction mode"},
+    {0                                                                                               },
+};
+
+static const struct example examples[] = {
+    {"pawl work --exec 'hello=cat'",                    "Jobs of kind hello, from the queue default."},
+    {"pawl work --queue mail -c 8 -e 'send=./send.py'", "Eight at a time."                           },
+    {"pawl work --once -e 'a=./a' -e 'b=./b'",          "Two kinds; end when the queue is empty."    },
+    {NULL,                                              NULL                                         },
+};
+
+const struct verb verb_work = {
+    .name = "work",
+    .summary = "Run jobs",
+    .group = "Jobs",
+    .description =
+        "Claims jobs and runs each as a process: the payload on standard input, what it prints is the result, and "
+        "exit status 0 means done. Exit status 65 means that trying again is of no use; any other status means that "
+        "the job is tried again later, with a delay that grows from a second to an hour, until its attempts are used "
+        "up. The command finds PAWL_JOB_ID, PAWL_JOB_KIND, PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS "
+        "and PAWL_JOB_TOKEN in its environment.\n\n"
+        "A job belongs to this worker only as long as its lease is renewed. When the worker dies, another one gets "
+        "the job after the lease has run out. A job may therefore run more than once: make it harmless.\n\n"
+        "SIGTERM or Ctrl-C stops claiming and waits for running jobs; a second one ends them at once.",
+    .options = options,
+    .options_size = sizeof(struct work_options),
+    .defaults = defaults,
+    .examples = examples,
+    .run = run,
+    .long_running = true,
+};

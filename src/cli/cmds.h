@@ -1,0 +1,22 @@
+/*
+ * cmds: every verb of the pawl command, each defined in its own cmd_<verb>.c. Listed in main.c in
+ * the order in which help shows them.
+ */
+#ifndef CLI_CMDS_H
+#define CLI_CMDS_H
+
+#include "cli/verb.h"
+
+extern const struct verb verb_completion;
+extern const struct verb verb_demo;
+extern const struct verb verb_db;
+extern const struct verb verb_db_migrate; /* below verb_db */
+extern const struct verb verb_enqueue;
+extern const struct verb verb_help_cmd; /* verb_help is the generator */
+extern const struct verb verb_job;
+extern const struct verb verb_job_show; /* below verb_job */
+extern const struct verb verb_queue;
+extern const struct verb verb_version;
+extern const struct verb verb_work;
+
+#endif

@@ -1,0 +1,71 @@
+/* db: from --db and the environment to a connection. */
+#include "cli/db.h"
+
+#include "pg/sync.h"
+#include "store/migrate.h"
+
+int cli_target(struct cli *cli, struct target *ret_target, bool *ret_started, struct pawl_err *err)
+{
+    struct cluster cluster;
+    bool started = false;
+    int rc = target_resolve(ret_target, cli->arena, cli->db, err);
+
+    if (rc < 0 || ret_target->source != TARGET_PRIVATE)
+        goto out;
+    rc = cluster_locate(&cluster, cli->arena, err);
+    if (rc == 0)
+        rc = cluster_start(&cluster, cli->arena, &started, err);
+    if (rc < 0)
+        goto out;
+    if (started) {
+        cli_note(
+            cli, "started the private PostgreSQL in %s (stop it with: pawl db stop)", cluster.home);
+    }
+    const char *conninfo = cluster_conninfo(&cluster, cli->arena);
+
+    if (conninfo == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    rc = target_set(ret_target, cli->arena, TARGET_PRIVATE, conninfo, err);
+out:
+    if (rc == 0 && ret_started != NULL)
+        *ret_started = started;
+    return rc;
+}
+
+static void quietly(void *data, int version, const char *name, const char *sql)
+{
+    const struct cli *cli = data;
+
+    (void)sql;
+    log_info(cli->log, "migrate", LOG_INT("version", version), LOG_STR("name", name));
+}
+
+int cli_open(struct cli *cli, const struct target *target, PGconn **ret_conn, struct pawl_err *err)
+{
+    PGconn *conn = NULL;
+    int applied;
+    int rc = sync_connect(target, &conn, err);
+
+    if (rc == 0 && target->source == TARGET_PRIVATE)
+        rc = schema_migrate(conn, false, quietly, cli, &applied, err);
+    if (rc == 0)
+        rc = schema_check(conn, err);
+    if (rc < 0) {
+        sync_close(&conn);
+        return rc;
+    }
+    *ret_conn = conn;
+    return 0;
+}
+
+int cli_connect(struct cli *cli, PGconn **ret_conn, struct target *ret_target, struct pawl_err *err)
+{
+    struct target target;
+    int rc = cli_target(cli, &target, NULL, err);
+
+    if (rc == 0)
+        rc = cli_open(cli, &target, ret_conn, err);
+    if (rc == 0 && ret_target != NULL)
+        *ret_target = target;
+    return rc;
+}

@@ -1,0 +1,151 @@
+/* worker: putting loop, signals, hands and coordinator together, and taking them apart in the right
+ * order. */
+#include "cli/worker.h"
+
+#include <signal.h>
+
+#define POLL_MAX_MS 1000
+
+static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+static void close_handles(struct worker *worker)
+{
+    for (size_t i = 0; i < sizeof(stop_signals) / sizeof(*stop_signals); i++)
+        uv_close((uv_handle_t *)&worker->signals[i], NULL);
+    uv_close((uv_handle_t *)&worker->tick, NULL);
+}
+
+static void on_hands_closed(void *data)
+{
+    close_handles(data);
+}
+
+static void on_stopped(void *data, size_t left)
+{
+    struct worker *worker = data;
+
+    worker->left = left;
+    processes_close(worker->hands, on_hands_closed, worker);
+}
+
+void worker_stop(struct worker *worker)
+{
+    worker->n_stops++;
+    coordinator_stop(worker->coordinator);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    struct worker *worker = handle->data;
+
+    log_info(
+        worker->options->log,
+        "signal",
+        LOG_STR("name",
+                signum == SIGINT   ? "SIGINT"
+                : signum == SIGHUP ? "SIGHUP"
+                                   : "SIGTERM"),
+        LOG_STR("then",
+                worker->n_stops == 0 ? "finishing what runs; once more ends it" : "ending now"));
+    worker_stop(worker);
+}
+
+static void on_started(void *data, const struct job *job)
+{
+    struct worker *worker = data;
+
+    if (worker->options->started != NULL)
+        worker->options->started(worker->options->data, job);
+}
+
+static void on_settled(void *data, const struct settled *settled)
+{
+    struct worker *worker = data;
+
+    if (worker->options->settled != NULL)
+        worker->options->settled(worker->options->data, settled);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct worker *worker = timer->data;
+
+    worker->options->tick(worker->options->data);
+}
+
+static void watch(struct worker *worker)
+{
+    for (size_t i = 0; i < sizeof(stop_signals) / sizeof(*stop_signals); i++) {
+        uv_signal_init(&worker->loop, &worker->signals[i]);
+        worker->signals[i].data = worker;
+        uv_signal_start(&worker->signals[i], on_signal, stop_signals[i]);
+    }
+    uv_timer_init(&worker->loop, &worker->tick);
+    worker->tick.data = worker;
+    if (worker->options->tick_ms > 0)
+        uv_timer_start(&worker->tick, on_tick, 0, (uint64_t)worker->options->tick_ms);
+}
+
+static int open_parts(struct worker *worker, struct pawl_err *err)
+{
+    const struct worker_options *options = worker->options;
+
+    worker->hands = processes_new(&worker->loop,
+                                  &(struct processes_options){
+                                      .handlers = options->handlers,
+                                      .n_handlers = options->n_handlers,
+                                      .log = options->log,
+                                      .clock = &clock_system,
+                                      .log_stderr = options->log_stderr,
+                                  },
+                                  err);
+    if (worker->hands == NULL)
+        return err->code;
+    worker->coordinator = coordinator_new(&worker->loop,
+                                          &(struct coordinator_options){
+                                              .target = options->target,
+                                              .queues = options->queues,
+                                              .n_queues = options->n_queues,
+                                              .hands = worker->hands,
+                                              .concurrency = options->concurrency,
+                                              .lease_ms = options->lease_ms,
+                                              .poll_ms = options->poll_ms,
+                                              .poll_max_ms = POLL_MAX_MS,
+                                              .drain_ms = options->drain_ms,
+                                              .until_empty = options->until_empty,
+                                              .unprepared = options->unprepared,
+                                              .clock = &clock_system,
+                                              .log = options->log,
+                                              .started = on_started,
+                                              .settled = on_settled,
+                                              .stopped = on_stopped,
+                                              .data = worker,
+                                          },
+                                          err);
+    if (worker->coordinator != NULL)
+        return 0;
+    processes_close(worker->hands, NULL, NULL);
+    return err->code;
+}
+
+int worker_run(struct worker *worker, const struct worker_options *options, struct pawl_err *err)
+{
+    *worker = (struct worker){.options = options};
+    int rc = uv_loop_init(&worker->loop);
+
+    if (rc < 0)
+        return err_set(err, PAWL_EFULL, "could not make an event loop: %s", uv_strerror(rc));
+    rc = open_parts(worker, err);
+    if (rc == 0) {
+        watch(worker);
+        coordinator_start(worker->coordinator);
+    }
+    uv_run(&worker->loop, UV_RUN_DEFAULT);
+    coordinator_free(worker->coordinator);
+    uv_loop_close(&worker->loop);
+    if (rc == 0 && worker->left > 0) {
+        err_set(err, PAWL_EINTERRUPTED, "stopped with %zu jobs unfinished", worker->left);
+        rc = err_hint(err, "Another worker gets them when their lease has run out.");
+    }
+    return rc;
+}

@@ -1,0 +1,55 @@
+/*
+ * worker: a coordinator with process hands on a loop of its own, until it is done or told to stop
+ * by a signal. What `pawl work` and `pawl demo` have in common.
+ */
+#ifndef CLI_WORKER_H
+#define CLI_WORKER_H
+
+#include <uv.h>
+
+#include "engine/coordinator.h"
+#include "hands/processes.h"
+
+struct worker_options {
+    const struct target *target;
+    const char *const *queues;
+    size_t n_queues;
+    const struct processes_handler *handlers;
+    size_t n_handlers;
+    size_t concurrency;
+    int64_t lease_ms;
+    int64_t poll_ms;
+    int64_t drain_ms;
+    bool until_empty;
+    bool unprepared;
+    bool log_stderr;
+    struct log *log;
+    void (*started)(void *data, const struct job *job);
+    void (*settled)(void *data, const struct settled *settled);
+    /* Called every tick_ms while it works, if tick_ms is not 0. */
+    void (*tick)(void *data);
+    int64_t tick_ms;
+    void *data;
+};
+
+struct worker {
+    uv_loop_t loop;
+    struct coordinator *coordinator;
+    struct hands *hands;
+    uv_signal_t signals[3];
+    uv_timer_t tick;
+    const struct worker_options *options;
+    int n_stops; /* signals and worker_stop calls so far */
+    size_t left;
+};
+
+/* Works until stopped, or until empty. PAWL_EINTERRUPTED when it was told twice, or had to leave
+ * jobs to their lease. */
+int worker_run(struct worker *worker,
+               const struct worker_options *options,
+               struct pawl_err *err) MUST_CHECK;
+
+/* From a callback: as a signal would. */
+void worker_stop(struct worker *worker);
+
+#endif

@@ -1,0 +1,93 @@
+/* enqueue: checks, then one statement for many jobs. */
+#include "client/enqueue.h"
+
+#include <assert.h>
+
+#include "base/defer.h"
+#include "pg/result.h"
+#include "pg/sync.h"
+#include "store/statements.h"
+
+struct job_new job_new_default(void)
+{
+    return (struct job_new){
+        .queue = "default",
+        .priority = PAWL_PRIORITY_DEFAULT,
+        .max_attempts = JOB_MAX_ATTEMPTS_DEFAULT,
+        .payload = {"{}", 2},
+    };
+}
+
+int job_new_check(const struct job_new *job, struct pawl_err *err)
+{
+    int rc = name_check("queue", job->queue, err);
+
+    if (rc == 0)
+        rc = name_check("kind", job->kind, err);
+    if (rc == 0)
+        rc = priority_check(job->priority, err);
+    if (rc < 0)
+        return rc;
+    if (job->max_attempts < 1 || job->max_attempts > JOB_MAX_ATTEMPTS_LIMIT) {
+        return err_set(err,
+                       PAWL_EINVAL,
+                       "max attempts %d is not between 1 and %d",
+                       job->max_attempts,
+                       JOB_MAX_ATTEMPTS_LIMIT);
+    }
+    if (job->timeout_ms < 0 || job->delay_ms < 0)
+        return err_set(err, PAWL_EINVAL, "a timeout or a delay cannot be negative");
+    if (job->payload.len > PAWL_PAYLOAD_MAX) {
+        err_set(err,
+                PAWL_ELIMIT,
+                "the payload has %zu bytes, and the limit is %d",
+                job->payload.len,
+                PAWL_PAYLOAD_MAX);
+        return err_hint(err, "Store it elsewhere and pass a reference to it.");
+    }
+    return 0;
+}
+
+int client_enqueue(
+    PGconn *conn, const struct job_new *jobs, size_t n, int64_t *ret_ids, struct pawl_err *err)
+{
+    CLEANUP(arena_deinit)
+    struct arena arena;
+    CLEANUP(result_cleanup)
+    PGresult *r = NULL;
+    struct params params;
+
+    assert(n > 0 && n <= JOB_ENQUEUE_MAX);
+    /* The payloads once in the message, and the arrays around them. */
+    arena_init(&arena, 2 * (ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX) + n * 1024);
+    for (size_t i = 0; i < n; i++) {
+        int rc = job_new_check(&jobs[i], err);
+
+        if (rc < 0)
+            return rc;
+    }
+    params_init(&params, &arena);
+    job_enqueue_bind(&params, jobs, n);
+    int rc = sync_exec(conn, STMT(job_enqueue), &params, &r, err);
+
+    if (rc < 0)
+        return rc;
+    assert((size_t)PQntuples(r) == n);
+    job_enqueue_read(r, ret_ids);
+    return 0;
+}
+
+int client_begin(PGconn *conn, struct pawl_err *err)
+{
+    return sync_exec(conn, STMT(tx_begin), NULL, NULL, err);
+}
+
+int client_commit(PGconn *conn, struct pawl_err *err)
+{
+    return sync_exec(conn, STMT(tx_commit), NULL, NULL, err);
+}
+
+void client_rollback(PGconn *conn)
+{
+    (void)!sync_exec(conn, STMT(tx_rollback), NULL, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/*
+ * inspect: looking at jobs and queues, and holding a queue. Blocking, on a connection of the
+ * caller's. Rows are passed one by one; what they point to lives for the call.
+ */
+#ifndef CLIENT_INSPECT_H
+#define CLIENT_INSPECT_H
+
+#include <libpq-fe.h>
+
+#include "store/job.h"
+#include "store/queue.h"
+
+typedef void (*job_view_fn)(void *data, const struct job_view *job);
+typedef void (*queue_view_fn)(void *data, const struct queue_view *queue);
+
+/* PAWL_ENOTFOUND when there is none. */
+int client_job_show(PGconn *conn, int64_t id, job_view_fn fn, void *data, struct pawl_err *err)
+    MUST_CHECK;
+int client_job_list(PGconn *conn,
+                    const struct job_list *list,
+                    job_view_fn fn,
+                    void *data,
+                    struct pawl_err *err) MUST_CHECK;
+
+/* Counts stop at count_max for each queue. */
+int client_queue_list(
+    PGconn *conn, int64_t count_max, queue_view_fn fn, void *data, struct pawl_err *err) MUST_CHECK;
+
+int client_queue_pause(PGconn *conn, const char *queue, const char *who, struct pawl_err *err)
+    MUST_CHECK;
+/* ret_was_paused: false when there was nothing to resume. */
+int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, struct pawl_err *err)
+    MUST_CHECK;
+
+#endif

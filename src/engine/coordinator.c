@@ -1,0 +1,311 @@
+/* coordinator: its life from new to free. Where jobs are claimed: claim.c. What happens when they
+ * end: finish.c. */
+#include "engine/coordinator.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/coordinator_internal.h"
+#include "store/statements.h"
+#include "store/worker.h"
+
+#define GOODBYE_MS       2000 /* for the worker's last statement; the row goes by itself after a day */
+#define AFTER_DRAIN_MS   5000 /* for killed jobs to be reaped and settled */
+#define SWEEPS_PER_LEASE 2
+
+static void on_worker_started(void *data, const struct batch_end *end)
+{
+    struct coordinator *c = data;
+
+    if (end->verdict != PG_VERDICT_OK)
+        log_warn_err(c->options.log, "worker_start", end->err, LOG_STR("worker", c->name));
+}
+
+static void register_worker(struct coordinator *c)
+{
+    struct batch *batch = batch_new(c->settle_conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(worker_start)) : NULL;
+
+    if (params == NULL) {
+        batch_free(batch);
+        return;
+    }
+    worker_start_bind(params,
+                      &(struct worker_start){
+                          .id = c->worker,
+                          .name = c->name,
+                          .queues = c->options.queues,
+                          .n_queues = c->options.n_queues,
+                          .slots = (int32_t)c->options.concurrency,
+                      });
+    batch_submit(batch, c->options.lease_ms, on_worker_started, c);
+}
+
+static void on_settle_conn(void *data, enum conn_state state, const struct pawl_err *err)
+{
+    struct coordinator *c = data;
+
+    (void)err;
+    if (state == CONN_READY && c->state == COORDINATOR_WORKING)
+        register_worker(c);
+}
+
+typedef void (*conn_state_fn)(void *data, enum conn_state state, const struct pawl_err *err);
+
+static struct conn *open_conn(struct coordinator *c, const char *name, conn_state_fn on_state)
+{
+    return conn_new(c->loop,
+                    &(struct conn_options){
+                        .target = c->options.target,
+                        .name = name,
+                        .clock = c->options.clock,
+                        .log = c->options.log,
+                        .unprepared = c->options.unprepared,
+                        .on_state = on_state,
+                        .data = c,
+                    });
+}
+
+static size_t count_running(void *data)
+{
+    return ((struct coordinator *)data)->n_running;
+}
+
+/* Nothing in here can fail: libuv's timers only write to their own memory. */
+static void init_parts(struct coordinator *c)
+{
+    const struct coordinator_options *o = &c->options;
+
+    uv_timer_init(c->loop, &c->poll_timer);
+    uv_timer_init(c->loop, &c->drain_timer);
+    c->poll_timer.data = c;
+    c->drain_timer.data = c;
+    settle_init(&c->settle,
+                &(struct settle_options){
+                    .loop = c->loop,
+                    .conn = c->settle_conn,
+                    .worker = c->name,
+                    .log = o->log,
+                    .settled = coordinator_on_settled,
+                    .data = c,
+                });
+    lease_init(&c->lease,
+               &(struct lease_options){
+                   .loop = c->loop,
+                   .conn = c->settle_conn,
+                   .worker = c->worker,
+                   .lease_ms = o->lease_ms,
+                   .clock = o->clock,
+                   .log = o->log,
+                   .lost = coordinator_on_lost,
+                   .running = count_running,
+                   .data = c,
+               });
+    sweeper_init(&c->sweeper,
+                 &(struct sweeper_options){
+                     .loop = c->loop,
+                     .conn = c->claim_conn,
+                     .every_ms = o->lease_ms / SWEEPS_PER_LEASE,
+                     .log = o->log,
+                 });
+}
+
+struct coordinator *
+coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, struct pawl_err *err)
+{
+    struct coordinator *c = calloc(1, sizeof(*c));
+    char host[64] = "";
+
+    assert(options->n_queues > 0 && options->concurrency > 0 && options->lease_ms > 0);
+    if (c != NULL) {
+        c->options = *options;
+        c->loop = loop;
+        c->worker = uuid_random();
+        gethostname(host, sizeof(host) - 1);
+        snprintf(c->name, sizeof(c->name), "%s:%d", host, (int)getpid());
+        list_init(&c->running);
+        c->settle_conn = open_conn(c, "settle", on_settle_conn);
+        c->claim_conn = c->settle_conn != NULL ? open_conn(c, "claim", NULL) : NULL;
+    }
+    if (c == NULL || c->claim_conn == NULL) {
+        if (c != NULL && c->settle_conn != NULL)
+            conn_close(c->settle_conn, NULL, NULL);
+        free(c);
+        err_set(err, PAWL_ENOMEM, "out of memory");
+        return NULL;
+    }
+    init_parts(c);
+    options->hands->finished = coordinator_on_finished;
+    options->hands->finished_data = c;
+    return c;
+}
+
+void coordinator_start(struct coordinator *c)
+{
+    assert(c->state == COORDINATOR_NEW);
+    c->state = COORDINATOR_WORKING;
+    coordinator_pump_reset(c);
+    conn_start(c->settle_conn);
+    conn_start(c->claim_conn);
+    lease_start(&c->lease);
+    sweeper_start(&c->sweeper);
+    coordinator_pump(c);
+}
+
+void coordinator_wake(struct coordinator *c)
+{
+    uv_timer_stop(&c->poll_timer);
+    coordinator_pump_reset(c);
+    coordinator_pump(c);
+}
+
+static void on_part_closed(struct coordinator *c)
+{
+    if (--c->n_closing > 0)
+        return;
+    c->state = COORDINATOR_STOPPED;
+    settle_deinit(&c->settle);
+    lease_deinit(&c->lease);
+    c->options.stopped(c->options.data, c->left);
+}
+
+static void on_conn_closed(void *data)
+{
+    on_part_closed(data);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
+}
+
+static void close_timer(struct coordinator *c, uv_timer_t *timer)
+{
+    timer->data = c; /* whatever part it belonged to */
+    c->n_closing++;
+    uv_close((uv_handle_t *)timer, on_handle_closed);
+}
+
+static void close_all(struct coordinator *c)
+{
+    if (c->state >= COORDINATOR_CLOSING)
+        return;
+    c->state = COORDINATOR_CLOSING;
+    c->left = c->n_running + settle_pending(&c->settle);
+    close_timer(c, &c->poll_timer);
+    close_timer(c, &c->drain_timer);
+    close_timer(c, &c->settle.retry);
+    close_timer(c, &c->lease.timer);
+    close_timer(c, &c->sweeper.sweep_timer);
+    close_timer(c, &c->sweeper.history_timer);
+    c->n_closing += 2;
+    conn_close(c->claim_conn, on_conn_closed, c);
+    conn_close(c->settle_conn, on_conn_closed, c);
+}
+
+static void on_goodbye(void *data, const struct batch_end *end)
+{
+    (void)end;
+    close_all(data);
+}
+
+static void say_goodbye(struct coordinator *c)
+{
+    struct batch *batch = batch_new(c->settle_conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(worker_stop)) : NULL;
+
+    c->state = COORDINATOR_ENDING;
+    sweeper_stop(&c->sweeper);
+    if (params == NULL || conn_state(c->settle_conn) != CONN_READY) {
+        batch_free(batch);
+        close_all(c);
+        return;
+    }
+    worker_stop_bind(params, &c->worker);
+    batch_submit(batch, GOODBYE_MS, on_goodbye, c);
+}
+
+void coordinator_check_end(struct coordinator *c)
+{
+    bool quiet = c->n_running == 0 && settle_pending(&c->settle) == 0 && c->asking == NULL;
+
+    if (!quiet)
+        return;
+    if (c->state == COORDINATOR_DRAINING ||
+        (c->state == COORDINATOR_WORKING && c->options.until_empty &&
+         c->n_empty >= c->options.n_queues))
+        say_goodbye(c);
+}
+
+static void end_running(struct coordinator *c)
+{
+    LIST_FOREACH_SAFE(link, after, &c->running) {
+        struct slot *slot = slot_of_link(link);
+
+        c->options.hands->ops->stop(c->options.hands, &slot->run, STOP_SHUTDOWN);
+    }
+}
+
+static void on_settle_too_late(uv_timer_t *timer)
+{
+    struct coordinator *c = timer->data;
+
+    log_error(
+        c->options.log, "worker_stop", LOG_INT("left", c->n_running + settle_pending(&c->settle)));
+    close_all(c);
+}
+
+static void on_drain_over(uv_timer_t *timer)
+{
+    struct coordinator *c = timer->data;
+
+    log_warn(c->options.log, "worker_drain", LOG_INT("ended", c->n_running));
+    end_running(c);
+    uv_timer_start(timer, on_settle_too_late, AFTER_DRAIN_MS, 0);
+}
+
+void coordinator_stop(struct coordinator *c)
+{
+    switch (c->state) {
+    case COORDINATOR_NEW:
+        close_all(c);
+        break;
+    case COORDINATOR_WORKING:
+        c->state = COORDINATOR_DRAINING;
+        uv_timer_stop(&c->poll_timer);
+        log_info(c->options.log, "worker_drain", LOG_INT("running", c->n_running));
+        uv_timer_start(&c->drain_timer, on_drain_over, (uint64_t)c->options.drain_ms, 0);
+        coordinator_check_end(c);
+        break;
+    case COORDINATOR_DRAINING:
+    case COORDINATOR_ENDING:
+        /* Twice: once to ask, once to insist. */
+        end_running(c);
+        end_running(c);
+        close_all(c);
+        break;
+    case COORDINATOR_CLOSING:
+    case COORDINATOR_STOPPED:
+        break;
+    }
+}
+
+void coordinator_free(struct coordinator *c)
+{
+    if (c == NULL)
+        return;
+    assert(c->state == COORDINATOR_STOPPED);
+    free(c);
+}
+
+const struct coordinator_stats *coordinator_stats(const struct coordinator *c)
+{
+    return &c->stats;
+}
+
+size_t coordinator_running(const struct coordinator *c)
+{
+    return c->n_running;
+}

@@ -1,0 +1,90 @@
+/*
+ * coordinator: the one place in a process that claims jobs, hands them out and sees them settled.
+ * It claims what it has free slots for, gives each job on singly, claims again the moment a slot is
+ * free, drains until a claim comes back empty, and only then sleeps. No batch is ever waited for.
+ *
+ * One thread, the one that runs the loop, owns it and calls everything here; so do the callbacks.
+ *
+ *     coordinator_new → coordinator_start → … coordinator_stop → `stopped` → coordinator_free
+ */
+#ifndef ENGINE_COORDINATOR_H
+#define ENGINE_COORDINATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/hands.h"
+#include "pg/target.h"
+
+struct coordinator;
+
+/* How a run ended, as it was committed. Pointers live for the call. */
+struct settled {
+    const struct job *job;
+    const struct outcome *outcome;
+    const char *state; /* what the job is now; NULL: our claim was stale, and the outcome counted
+                          for nothing */
+};
+
+struct coordinator_options {
+    const struct target *target; /* all pointers are borrowed for the coordinator's life */
+    const char *const *queues;   /* at least one; claimed from in turn */
+    size_t n_queues;
+    struct hands *hands;
+    size_t concurrency; /* slots; at least 1 */
+    int64_t lease_ms;   /* how long a silent worker is believed alive */
+    int64_t poll_ms;    /* sleep after the first empty round; doubles up to poll_max_ms */
+    int64_t poll_max_ms;
+    int64_t drain_ms; /* how long stop waits for running jobs before it ends them */
+    bool until_empty; /* stop by itself when nothing is due and nothing runs */
+    bool unprepared;  /* for poolers in transaction mode */
+    const struct clock *clock;
+    struct log *log;
+    void (*started)(void *data, const struct job *job); /* handed to the hands; may be NULL */
+    void (*settled)(void *data, const struct settled *settled); /* may be NULL */
+    /* Everything is closed. left: jobs that were running or unsettled and are left to their lease.
+     */
+    void (*stopped)(void *data, size_t left);
+    void *data;
+};
+
+/* What it did so far. */
+struct coordinator_stats {
+    uint64_t claims; /* statements that succeeded */
+    uint64_t empty_claims;
+    uint64_t claimed; /* jobs */
+    uint64_t claim_errors;
+    uint64_t done;
+    uint64_t failed;
+    uint64_t retried;
+    uint64_t cancelled;
+    uint64_t released;
+    uint64_t stale; /* settles that came too late */
+};
+
+struct coordinator *coordinator_new(uv_loop_t *loop,
+                                    const struct coordinator_options *options,
+                                    struct pawl_err *err) MUST_CHECK;
+void coordinator_start(struct coordinator *c);
+
+/* First call: no more claims; running jobs go on, with their leases kept, until they end or
+ * drain_ms is over. Second call: running jobs are ended at once, and what is not settled is left to
+ * its lease. More calls change nothing. */
+void coordinator_stop(struct coordinator *c);
+
+/* Looks for work now. */
+void coordinator_wake(struct coordinator *c);
+
+/* Only after `stopped`, and after the hands are closed too: they report late runs to it. NULL
+ * accepted. */
+void coordinator_free(struct coordinator *c);
+
+const struct coordinator_stats *coordinator_stats(const struct coordinator *c);
+size_t coordinator_running(const struct coordinator *c);
+
+#endif

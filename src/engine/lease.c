@@ -1,0 +1,141 @@
+/* lease: the heartbeat. */
+#include "engine/lease.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/claim.h"
+#include "store/statements.h"
+
+#define RENEWALS_PER_LEASE 3 /* two may fail before anything is lost */
+
+static void on_timer(uv_timer_t *timer);
+
+void lease_init(struct lease *lease, const struct lease_options *options)
+{
+    *lease = (struct lease){.options = *options};
+    list_init(&lease->claims);
+    uv_timer_init(options->loop, &lease->timer);
+    lease->timer.data = lease;
+}
+
+void lease_start(struct lease *lease)
+{
+    uint64_t every_ms = (uint64_t)lease->options.lease_ms / RENEWALS_PER_LEASE;
+
+    uv_timer_start(&lease->timer, on_timer, every_ms, every_ms);
+}
+
+void lease_add(struct lease *lease, struct claim *claim)
+{
+    list_push(&lease->claims, &claim->link);
+    lease->n_claims++;
+}
+
+void lease_remove(struct lease *lease, struct claim *claim)
+{
+    list_remove(&claim->link);
+    lease->n_claims--;
+    free(claim);
+}
+
+void lease_deinit(struct lease *lease)
+{
+    while (!list_empty(&lease->claims))
+        lease_remove(lease, LIST_ENTRY(lease->claims.next, struct claim, link));
+}
+
+static void lose(struct lease *lease, struct claim *claim, const char *why)
+{
+    char token[UUID_TEXT_LEN + 1];
+
+    if (claim->lost)
+        return;
+    claim->lost = true;
+    uuid_format(&claim->asked.token, token);
+    log_warn(lease->options.log, "claim_lost", LOG_STR("claim", token), LOG_STR("why", why));
+    lease->options.lost(lease->options.data, claim);
+}
+
+static bool answered(const PGresult *r, const struct uuid *token)
+{
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct uuid found = claim_renew_row(r, row);
+
+        if (memcmp(found.bytes, token->bytes, sizeof(found.bytes)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void on_renewed(void *data, const struct batch_end *end)
+{
+    struct lease *lease = data;
+
+    lease->renewing = false;
+    if (end->verdict != PG_VERDICT_OK) {
+        log_warn_err(
+            lease->options.log, "claim_renew", end->err, LOG_INT("claims", lease->n_claims));
+        return;
+    }
+    LIST_FOREACH_SAFE(link, after, &lease->claims) {
+        struct claim *claim = LIST_ENTRY(link, struct claim, link);
+
+        /* One that came after the renewal was sent, or whose last settle is on its way, cannot be
+         * judged by it. */
+        if (claim->renewed_us >= lease->sent_us || claim->n_unsent == 0)
+            continue;
+        if (answered(end->results[0], &claim->asked.token))
+            claim->renewed_us = lease->sent_us;
+        else
+            lose(lease, claim, "the database no longer knows it");
+    }
+}
+
+/* Claims that nothing has renewed for a whole lease. */
+static void give_up_old(struct lease *lease, int64_t now_us)
+{
+    LIST_FOREACH_SAFE(link, after, &lease->claims) {
+        struct claim *claim = LIST_ENTRY(link, struct claim, link);
+
+        if (now_us - claim->renewed_us > lease->options.lease_ms * US_PER_MS)
+            lose(lease, claim, "it could not be renewed in time");
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct lease *lease = timer->data;
+    int64_t now_us = clock_mono_us(lease->options.clock);
+
+    give_up_old(lease, now_us);
+    if (lease->renewing)
+        return;
+
+    struct batch *batch = batch_new(lease->options.conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(claim_renew)) : NULL;
+    struct uuid *tokens =
+        params != NULL ? arena_new_array(params->arena, lease->n_claims + 1, struct uuid) : NULL;
+
+    if (tokens == NULL) {
+        batch_free(batch);
+        return;
+    }
+    size_t n = 0;
+
+    LIST_FOREACH(link, &lease->claims) {
+        struct claim *claim = LIST_ENTRY(link, struct claim, link);
+
+        if (!claim->lost)
+            tokens[n++] = claim->asked.token;
+    }
+    claim_renew_bind(params,
+                     &lease->options.worker,
+                     tokens,
+                     n,
+                     lease->options.lease_ms,
+                     (int32_t)lease->options.running(lease->options.data));
+    lease->renewing = true;
+    lease->sent_us = now_us;
+    batch_submit(batch, lease->options.lease_ms / RENEWALS_PER_LEASE, on_renewed, lease);
+}

@@ -1,0 +1,117 @@
+/* sweeper: two timers, a statement each. */
+#include "engine/sweeper.h"
+
+#include "base/rand.h"
+#include "store/claim.h"
+#include "store/statements.h"
+#include "store/worker.h"
+
+#define SWEEP_DEADLINE_MS   10000
+#define HISTORY_EVERY_MS    (60 * 60 * 1000) /* partitions are made days ahead */
+#define HISTORY_DEADLINE_MS 30000
+
+static void sweep(struct sweeper *sweeper);
+
+static void on_sweep_timer(uv_timer_t *timer)
+{
+    sweep(timer->data);
+}
+
+static void on_swept(void *data, const struct batch_end *end)
+{
+    struct sweeper *sweeper = data;
+
+    sweeper->sweeping = false;
+    if (end->verdict != PG_VERDICT_OK) {
+        log_warn_err(sweeper->options.log, "claim_sweep", end->err, LOG_INT("tries", 1));
+        return;
+    }
+    int n = PQntuples(end->results[0]);
+
+    for (int row = 0; row < n; row++) {
+        int64_t id;
+        const char *state;
+
+        claim_sweep_row(end->results[0], row, &id, &state);
+        log_warn(sweeper->options.log,
+                 "claim_sweep",
+                 LOG_INT("job", id),
+                 LOG_STR("state", state),
+                 LOG_STR("why", "the worker died or lost its lease"));
+    }
+    /* There may be more where these came from. */
+    if (n > 0 && uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
+        sweep(sweeper);
+}
+
+static void sweep(struct sweeper *sweeper)
+{
+    if (sweeper->sweeping)
+        return;
+    struct batch *batch = batch_new(sweeper->options.conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(claim_sweep)) : NULL;
+
+    if (params == NULL) {
+        batch_free(batch);
+        return;
+    }
+    claim_sweep_bind(params, SWEEP_CLAIMS_MAX);
+    sweeper->sweeping = true;
+    batch_submit(batch, SWEEP_DEADLINE_MS, on_swept, sweeper);
+}
+
+static void on_maintained(void *data, const struct batch_end *end)
+{
+    struct sweeper *sweeper = data;
+    int32_t made;
+    int32_t dropped;
+
+    if (end->verdict != PG_VERDICT_OK) {
+        /* Nothing is lost: rows without a partition of their own go to the default one. */
+        log_warn_err(sweeper->options.log, "history_maintain", end->err, LOG_INT("tries", 1));
+        return;
+    }
+    history_maintain_row(end->results[0], &made, &dropped);
+    if (made > 0 || dropped > 0)
+        log_info(sweeper->options.log,
+                 "history_maintain",
+                 LOG_INT("made", made),
+                 LOG_INT("dropped", dropped));
+}
+
+static void on_history_timer(uv_timer_t *timer)
+{
+    struct sweeper *sweeper = timer->data;
+    struct batch *batch = batch_new(sweeper->options.conn);
+
+    if (batch == NULL || batch_add(batch, STMT(history_maintain)) == NULL) {
+        batch_free(batch);
+        return;
+    }
+    batch_submit(batch, HISTORY_DEADLINE_MS, on_maintained, sweeper);
+}
+
+void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options)
+{
+    *sweeper = (struct sweeper){.options = *options};
+    uv_timer_init(options->loop, &sweeper->sweep_timer);
+    uv_timer_init(options->loop, &sweeper->history_timer);
+    sweeper->sweep_timer.data = sweeper;
+    sweeper->history_timer.data = sweeper;
+}
+
+void sweeper_start(struct sweeper *sweeper)
+{
+    uint64_t every_ms = (uint64_t)sweeper->options.every_ms;
+
+    /* The first looks come soon, at a random moment, so that processes that start together do not
+     * sweep together. */
+    uv_timer_start(&sweeper->sweep_timer, on_sweep_timer, rand_below(every_ms / 4 + 1), every_ms);
+    uv_timer_start(&sweeper->history_timer, on_history_timer, rand_below(1000), HISTORY_EVERY_MS);
+}
+
+void sweeper_stop(struct sweeper *sweeper)
+{
+    uv_timer_stop(&sweeper->sweep_timer);
+    uv_timer_stop(&sweeper->history_timer);
+}

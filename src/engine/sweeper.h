@@ -1,0 +1,34 @@
+/*
+ * sweeper: takes back what dead workers left behind, and keeps history's partitions. Every process
+ * does it, in small runs that skip what others hold, so there is no leader whose loss would stop
+ * it. Coordinator's thread only.
+ */
+#ifndef ENGINE_SWEEPER_H
+#define ENGINE_SWEEPER_H
+
+#include <uv.h>
+
+#include "base/log.h"
+#include "pg/conn.h"
+
+#define SWEEP_CLAIMS_MAX 20 /* claims in one run: bounds how long its locks are held */
+
+struct sweeper_options {
+    uv_loop_t *loop;
+    struct conn *conn; /* borrowed */
+    int64_t every_ms;
+    struct log *log;
+};
+
+struct sweeper {
+    struct sweeper_options options;
+    uv_timer_t sweep_timer;
+    uv_timer_t history_timer;
+    bool sweeping;
+};
+
+void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options);
+void sweeper_start(struct sweeper *sweeper);
+void sweeper_stop(struct sweeper *sweeper);
+
+#endif

@@ -1,0 +1,484 @@
+/*
+ * process: polls of the pidfd and the pipes, one timer for whatever is waited for, and the end.
+ */
+#include "hands/process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hands/ending.h"
+#include "hands/spawn.h"
+#include "hands/tail.h"
+
+#define EXIT_LOOK_MS 20 /* without a pidfd: how often to look whether the command has ended */
+
+enum phase { PHASE_RUNNING, PHASE_STOPPING, PHASE_KILLED, PHASE_DRAINING };
+
+struct process {
+    struct list link; /* in host->processes until reported */
+    struct process_host *host;
+    struct run *run; /* borrowed until reported */
+    enum phase phase;
+    struct spawned spawned;
+    struct ending ending;
+
+    bool stopped; /* a stop or the timeout came before the end */
+    enum stop_reason reason;
+    unsigned n_stops; /* calls of process_stop; the timeout of its own is none */
+
+    /* What the timer means follows from the phase: the job's timeout, the grace after SIGTERM, or
+     * the patience with pipes. */
+    uv_timer_t timer;
+    uv_poll_t exit_poll;
+    uv_timer_t exit_timer; /* instead, where there is no pidfd */
+    uv_poll_t in_poll;
+    uv_poll_t out_poll;
+    uv_poll_t err_poll;
+    unsigned n_handles; /* initialised and not yet closed */
+
+    struct buf out;
+    int out_code; /* see struct ending_facts */
+    struct tail err_tail;
+    int64_t started_us;
+    int64_t run_us;
+};
+
+static void on_timer(uv_timer_t *timer);
+
+/* ── memory and handles ── */
+
+static void process_free(struct process *p)
+{
+    struct process_host *host = p->host;
+    buf_deinit(&p->out);
+    free(p);
+    host->n_open--;
+    host->released(host);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct process *p = handle->data;
+    if (--p->n_handles == 0)
+        process_free(p);
+}
+
+/* Returns a positive errno. On success the handle counts, and fd is to be closed by poll_close. */
+static int poll_open(struct process *p, uv_poll_t *poll, int fd, int events, uv_poll_cb callback)
+{
+    int r = uv_poll_init(p->host->loop, poll, fd);
+    if (r < 0)
+        return -r;
+    poll->data = p;
+    p->n_handles++;
+    r = uv_poll_start(poll, events, callback);
+    return r < 0 ? -r : 0;
+}
+
+/* Harmless when closed, or never opened: the memory was zeroed. */
+static void poll_close(uv_poll_t *poll, int *fd)
+{
+    uv_handle_t *handle = (uv_handle_t *)poll;
+    if (handle->data && !uv_is_closing(handle))
+        uv_close(handle, on_closed);
+    spawn_close_fd(fd);
+}
+
+/* Gives back all that the loop and the kernel hold; the memory follows by itself. */
+static void process_close(struct process *p)
+{
+    poll_close(&p->exit_poll, &p->spawned.pidfd);
+    poll_close(&p->in_poll, &p->spawned.in);
+    spawn_close_fd(&p->spawned.in_reader);
+    poll_close(&p->out_poll, &p->spawned.out);
+    poll_close(&p->err_poll, &p->spawned.err);
+    uv_close((uv_handle_t *)&p->timer, on_closed);
+    if (p->exit_timer.data)
+        uv_close((uv_handle_t *)&p->exit_timer, on_closed);
+}
+
+static void timer_arm(struct process *p, int64_t ms)
+{
+    /* The loop's idea of now is as old as its turn, and starting fifty processes takes a while. */
+    uv_update_time(p->host->loop);
+    uv_timer_start(&p->timer, on_timer, (uint64_t)ms, 0);
+}
+
+/* ── the end ── */
+
+static void process_report(struct process *p)
+{
+    struct process_host *host = p->host;
+    struct run *run = p->run;
+
+    /* Unless somebody else reaped it: then its id, and that of the group, may be a stranger's. */
+    if (p->ending.kind != ENDING_UNKNOWN)
+        spawn_reap(&p->spawned);
+
+    char storage[ENDING_TEXT_MAX + 1]; /* telling of an end must not need memory */
+    struct buf text;
+    buf_init_fixed(&text, storage, sizeof(storage));
+    struct ending_facts facts = {.ending = p->ending,
+                                 .stopped = p->stopped,
+                                 .reason = p->reason,
+                                 .timeout_ms = run->job.timeout_ms,
+                                 .out = &p->out,
+                                 .out_code = p->out_code,
+                                 .result_max = host->result_max,
+                                 .err_tail = &p->err_tail};
+    struct outcome outcome = ending_outcome(&facts, &text);
+    outcome.run_us = p->run_us;
+    log_debug(host->log,
+              "process_end",
+              LOG_INT("job", run->job.id),
+              LOG_INT("pid", p->spawned.pid),
+              LOG_STR("outcome", outcome_text((int)outcome.kind)),
+              LOG_INT("run_us", p->run_us));
+
+    /* What borrows from p outlives process_close: memory is freed by the loop, later. */
+    process_close(p);
+    list_remove(&p->link);
+    p->run = NULL;
+    run->hands_data = NULL;
+    host->ended(host, run, &outcome);
+}
+
+static void report_when_drained(struct process *p)
+{
+    if (p->phase == PHASE_DRAINING && p->spawned.out < 0 && p->spawned.err < 0)
+        process_report(p);
+}
+
+/* ── the pipes ── */
+
+static void out_add(struct process *p, const char *data, size_t len)
+{
+    /* What does not fit is read and dropped, so that the command can finish its work; a timeout is
+     * there for endless ones. */
+    if (p->out_code == 0)
+        p->out_code = buf_append(&p->out, data, len);
+}
+
+static void log_line(void *context, const char *text)
+{
+    struct process *p = context;
+    log_info(p->host->log,
+             "job_stderr",
+             LOG_INT("job", p->run->job.id),
+             LOG_STR("kind", p->run->job.kind),
+             LOG_STR("line", text));
+}
+
+static void err_add(struct process *p, const char *data, size_t len)
+{
+    tail_add(&p->err_tail, data, len);
+    if (p->host->log_stderr)
+        tail_lines(&p->err_tail, data, len, log_line, p);
+}
+
+static void out_close(struct process *p)
+{
+    poll_close(&p->out_poll, &p->spawned.out);
+}
+
+static void err_close(struct process *p)
+{
+    if (p->host->log_stderr)
+        tail_flush(&p->err_tail, log_line, p);
+    poll_close(&p->err_poll, &p->spawned.err);
+}
+
+/* One chunk. True when there may be more at once. */
+static bool pipe_read(struct process *p, bool is_out)
+{
+    int fd = is_out ? p->spawned.out : p->spawned.err;
+    if (fd < 0)
+        return false;
+    char *chunk = p->host->chunk;
+    ssize_t n;
+    do
+        n = read(fd, chunk, PROCESS_CHUNK);
+    while (n < 0 && errno == EINTR);
+
+    if (n > 0) {
+        (is_out ? out_add : err_add)(p, chunk, (size_t)n);
+        return true;
+    }
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    if (n < 0 && is_out && p->out_code == 0)
+        p->out_code = PAWL_EFAILED;
+    (is_out ? out_close : err_close)(p);
+    return false;
+}
+
+static void on_out(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct process *p = poll->data;
+    pipe_read(p, true);
+    report_when_drained(p);
+}
+
+static void on_err(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct process *p = poll->data;
+    pipe_read(p, false);
+    report_when_drained(p);
+}
+
+/* Everything the command wrote before it ended is in the pipe by now; take it, so that it cannot be
+ * lost to a slow loop. Bounded, because something it left behind may go on writing: by the largest
+ * pipe an ordinary user can make. */
+static void pipes_read_out(struct process *p)
+{
+    for (size_t n = 0; n < 1024 * 1024 && pipe_read(p, true); n += PROCESS_CHUNK)
+        ;
+    for (size_t n = 0; n < 1024 * 1024 && pipe_read(p, false); n += PROCESS_CHUNK)
+        ;
+}
+
+static void in_close(struct process *p)
+{
+    poll_close(&p->in_poll, &p->spawned.in);
+    spawn_close_fd(&p->spawned.in_reader);
+}
+
+static void on_in(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct process *p = poll->data;
+    const struct job *job = &p->run->job;
+    /* Our own reader (see spawn.h) keeps the pipe from breaking, so there is neither SIGPIPE nor
+     * POLLERR here. */
+    size_t *written = &p->spawned.written;
+    ssize_t n;
+    do
+        n = write(p->spawned.in, job->payload + *written, job->payload_len - *written);
+    while (n < 0 && errno == EINTR);
+
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n > 0)
+        *written += (size_t)n;
+    if (n < 0 || *written == job->payload_len)
+        in_close(p);
+}
+
+/* ── ending early ── */
+
+static void send_signal(struct process *p, int signo)
+{
+    /* Reaped by somebody else: the group's id may be a stranger's. */
+    if (spawn_peek(&p->spawned).kind == ENDING_UNKNOWN)
+        return;
+    int r = spawn_signal(&p->spawned, signo);
+    if (r < 0)
+        log_warn(p->host->log,
+                 "process_signal",
+                 LOG_INT("job", p->run->job.id),
+                 LOG_INT("pid", p->spawned.pid),
+                 LOG_INT("signal", signo),
+                 LOG_STR("error", strerrordesc_np(-r)));
+}
+
+static void process_kill(struct process *p)
+{
+    send_signal(p, SIGKILL);
+    if (p->phase == PHASE_DRAINING) {
+        timer_arm(p, PROCESS_DRAIN_MS);
+        return;
+    }
+    p->phase = PHASE_KILLED;
+    uv_timer_stop(&p->timer);
+}
+
+/* SIGCONT, because a process that was halted would sleep through its grace. */
+static void process_term(struct process *p)
+{
+    p->phase = PHASE_STOPPING;
+    send_signal(p, SIGTERM);
+    send_signal(p, SIGCONT);
+    timer_arm(p, p->host->term_grace_ms);
+}
+
+/* Notes why, unless the command has ended already: then its own ending counts, whether the loop has
+ * seen it or not. */
+static bool stop_reason_note(struct process *p, enum stop_reason reason)
+{
+    if (p->phase == PHASE_DRAINING || spawn_peek(&p->spawned).kind != ENDING_NONE)
+        return false;
+    if (!p->stopped || reason < p->reason)
+        p->reason = reason;
+    p->stopped = true;
+    return true;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct process *p = timer->data;
+    switch (p->phase) {
+    case PHASE_RUNNING:
+        if (stop_reason_note(p, STOP_TIMEOUT))
+            process_term(p);
+        break;
+    case PHASE_STOPPING:
+        process_kill(p);
+        break;
+    case PHASE_KILLED:
+        break;
+    case PHASE_DRAINING:
+        out_close(p);
+        err_close(p);
+        process_report(p);
+        break;
+    }
+}
+
+/*
+ * The command has ended. Often the pipes have, too; otherwise something it started holds them. In a
+ * run that was asked to stop that may be the program that does the work, under a shell that was
+ * quicker to go: it gets what is left of the grace.
+ */
+static void exit_look(struct process *p)
+{
+    p->ending = spawn_peek(&p->spawned);
+    if (p->ending.kind == ENDING_NONE)
+        return;
+    p->run_us = clock_mono_us(p->host->clock) - p->started_us;
+    if (p->exit_timer.data)
+        uv_timer_stop(&p->exit_timer);
+    else
+        uv_poll_stop(&p->exit_poll);
+    in_close(p);
+    pipes_read_out(p);
+
+    bool grace_runs = p->phase == PHASE_STOPPING;
+    p->phase = PHASE_DRAINING;
+    if (!grace_runs)
+        timer_arm(p, PROCESS_DRAIN_MS);
+    report_when_drained(p);
+}
+
+static void on_exit_ready(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    exit_look(poll->data);
+}
+
+static void on_exit_timer(uv_timer_t *timer)
+{
+    exit_look(timer->data);
+}
+
+void process_stop(struct run *run, enum stop_reason reason)
+{
+    struct process *p = run->hands_data;
+    bool noted = stop_reason_note(p, reason);
+    bool again = ++p->n_stops > 1;
+    if (noted)
+        log_info(p->host->log,
+                 "process_stop",
+                 LOG_INT("job", run->job.id),
+                 LOG_INT("pid", p->spawned.pid),
+                 LOG_BOOL("again", again));
+    if (again)
+        process_kill(p);
+    else if (noted && p->phase == PHASE_RUNNING)
+        process_term(p);
+}
+
+void process_kill_all(struct process_host *host)
+{
+    LIST_FOREACH(link, &host->processes) {
+        struct process *p = LIST_ENTRY(link, struct process, link);
+        stop_reason_note(p, STOP_SHUTDOWN);
+        process_kill(p);
+    }
+}
+
+/* ── the start ── */
+
+static int exit_watch(struct process *p)
+{
+    if (p->spawned.pidfd >= 0)
+        return poll_open(p, &p->exit_poll, p->spawned.pidfd, UV_READABLE, on_exit_ready);
+    uv_timer_init(p->host->loop, &p->exit_timer);
+    p->exit_timer.data = p;
+    p->n_handles++;
+    uv_timer_start(&p->exit_timer, on_exit_timer, EXIT_LOOK_MS, EXIT_LOOK_MS);
+    return 0;
+}
+
+static int polls_open(struct process *p)
+{
+    int r = exit_watch(p);
+    if (r == 0)
+        r = poll_open(p, &p->out_poll, p->spawned.out, UV_READABLE, on_out);
+    if (r == 0)
+        r = poll_open(p, &p->err_poll, p->spawned.err, UV_READABLE, on_err);
+    if (r == 0 && p->spawned.in >= 0)
+        r = poll_open(p, &p->in_poll, p->spawned.in, UV_WRITABLE, on_in);
+    return r;
+}
+
+static struct process *process_new(struct process_host *host, struct run *run)
+{
+    struct process *p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->host = host;
+    p->run = run;
+    p->spawned = (struct spawned){.pidfd = -1, .out = -1, .err = -1, .in = -1, .in_reader = -1};
+    list_init(&p->link);
+    /* One more than a result may have, for the newline that is removed. */
+    buf_init(&p->out, host->result_max + 1);
+    uv_timer_init(host->loop, &p->timer);
+    p->timer.data = p;
+    p->n_handles = 1;
+    host->n_open++;
+    return p;
+}
+
+int process_start(struct process_host *host,
+                  struct run *run,
+                  const char *command,
+                  char *const *env,
+                  struct pawl_err *err)
+{
+    struct process *p = process_new(host, run);
+    if (!p)
+        return err_set(err, PAWL_ENOMEM, "could not start a process");
+
+    const struct job *job = &run->job;
+    p->started_us = clock_mono_us(host->clock);
+    int code = spawn(command, env, job->payload, job->payload_len, &p->spawned, err);
+    if (code < 0) {
+        process_close(p);
+        return code;
+    }
+    int r = polls_open(p);
+    if (r != 0) {
+        spawn_reap(&p->spawned);
+        process_close(p);
+        return err_set_errno(err, r, "could not watch a process");
+    }
+    if (job->timeout_ms > 0)
+        timer_arm(p, job->timeout_ms);
+    list_push(&host->processes, &p->link);
+    run->hands_data = p;
+    log_debug(host->log,
+              "process_start",
+              LOG_INT("job", job->id),
+              LOG_STR("kind", job->kind),
+              LOG_INT("pid", p->spawned.pid));
+    return 0;
+}

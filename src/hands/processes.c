@@ -1,0 +1,245 @@
+/*
+ * processes: the hands interface over process.c, with the commands by kind and the environment they
+ * get.
+ */
+#include "hands/processes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/defer.h"
+#include "hands/process.h"
+
+/* Commands and environment come from the operator; the kernel refuses to pass on more than a few
+ * megabytes. */
+#define PROCESSES_ARENA_MAX ((size_t)64 * 1024 * 1024)
+
+#define JOB_VARIABLE_PREFIX "PAWL_JOB_"
+#define N_JOB_VARIABLES     6
+#define JOB_VARIABLE_LEN    (64 + PAWL_NAME_MAX)
+
+struct processes {
+    struct hands hands;       /* first, so that a pointer to it is a pointer to this */
+    struct process_host host; /* the log and the clock in it are borrowed */
+    struct arena arena;       /* owns what follows */
+    const char **kinds;       /* NULL at the end */
+    const char **commands;    /* in the order of kinds */
+    char **env;               /* the inherited ones, then room for the job's, then NULL */
+    size_t n_inherited;
+    bool closing;
+    uv_timer_t closer; /* never started; closing it brings the last callback */
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+static struct processes *from_hands(struct hands *hands)
+{
+    return (struct processes *)(void *)hands;
+}
+
+static struct processes *from_host(struct process_host *host)
+{
+    return (struct processes *)(void *)((char *)host - offsetof(struct processes, host));
+}
+
+static void processes_free(struct processes *self)
+{
+    arena_deinit(&self->arena);
+    free(self);
+}
+
+/* ── the environment ── */
+
+/* A copy, because setenv in the host would pull the strings from under us. */
+static int env_copy(struct processes *self)
+{
+    size_t n = 0;
+    while (environ && environ[n])
+        n++;
+    self->env = arena_new_array(&self->arena, n + N_JOB_VARIABLES + 1, char *);
+    if (!self->env)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        /* A worker may itself run as a job. */
+        if (strncmp(environ[i], JOB_VARIABLE_PREFIX, strlen(JOB_VARIABLE_PREFIX)) == 0)
+            continue;
+        char *copy = arena_strdup(&self->arena, environ[i]);
+        if (!copy)
+            return -1;
+        self->env[self->n_inherited++] = copy;
+    }
+    return 0;
+}
+
+/* Puts the job's variables behind the inherited ones; they stand in `out`, which the caller keeps
+ * until the start. */
+static void
+env_fill(struct processes *self, const struct job *job, char out[N_JOB_VARIABLES][JOB_VARIABLE_LEN])
+{
+    char token[UUID_TEXT_LEN + 1];
+    uuid_format(&job->token, token);
+    snprintf(out[0], JOB_VARIABLE_LEN, "PAWL_JOB_ID=%" PRId64, job->id);
+    snprintf(out[1], JOB_VARIABLE_LEN, "PAWL_JOB_KIND=%s", job->kind);
+    snprintf(out[2], JOB_VARIABLE_LEN, "PAWL_JOB_QUEUE=%s", job->queue);
+    snprintf(out[3], JOB_VARIABLE_LEN, "PAWL_JOB_ATTEMPT=%" PRId32, job->attempt);
+    snprintf(out[4], JOB_VARIABLE_LEN, "PAWL_JOB_MAX_ATTEMPTS=%" PRId32, job->max_attempts);
+    snprintf(out[5], JOB_VARIABLE_LEN, "PAWL_JOB_TOKEN=%s", token);
+    for (size_t i = 0; i < N_JOB_VARIABLES; i++)
+        self->env[self->n_inherited + i] = out[i];
+}
+
+/* ── the hands interface ── */
+
+static const char *command_for(const struct processes *self, const char *kind)
+{
+    for (size_t i = 0; self->kinds[i]; i++)
+        if (strcmp(self->kinds[i], kind) == 0)
+            return self->commands[i];
+    return NULL;
+}
+
+static int processes_run(struct hands *hands, struct run *run, struct pawl_err *err)
+{
+    struct processes *self = from_hands(hands);
+    if (self->closing)
+        return err_set(err, PAWL_ESTATE, "the worker is shutting down");
+    const char *command = command_for(self, run->job.kind);
+    if (!command) {
+        err_set(err, PAWL_ENOTFOUND, "no command for jobs of kind %s", run->job.kind);
+        return err_hint(err, "Give the worker one: --exec '%s=COMMAND'.", run->job.kind);
+    }
+    char variables[N_JOB_VARIABLES][JOB_VARIABLE_LEN];
+    env_fill(self, &run->job, variables);
+    int r = process_start(&self->host, run, command, self->env, err);
+    for (size_t i = 0; i < N_JOB_VARIABLES; i++)
+        self->env[self->n_inherited + i] = NULL;
+    return r;
+}
+
+static void processes_stop(struct hands *hands, struct run *run, enum stop_reason reason)
+{
+    (void)hands;
+    process_stop(run, reason);
+}
+
+static const char *const *processes_kinds(struct hands *hands)
+{
+    return from_hands(hands)->kinds;
+}
+
+static const struct hands_ops processes_ops = {
+    .run = processes_run,
+    .stop = processes_stop,
+    .kinds = processes_kinds,
+};
+
+static void on_ended(struct process_host *host, struct run *run, const struct outcome *outcome)
+{
+    struct hands *hands = &from_host(host)->hands;
+    hands->finished(hands->finished_data, run, outcome);
+}
+
+/* ── making and closing ── */
+
+static int
+handlers_copy(struct processes *self, const struct processes_options *options, struct pawl_err *err)
+{
+    size_t n = options->n_handlers;
+    if (n == 0)
+        return err_set(err, PAWL_EINVAL, "no command given for any kind of job");
+    self->kinds = arena_new_array(&self->arena, n + 1, const char *);
+    self->commands = arena_new_array(&self->arena, n + 1, const char *);
+    if (!self->kinds || !self->commands)
+        return err_set(err, PAWL_ENOMEM, "could not set up the commands");
+    for (size_t i = 0; i < n; i++) {
+        const struct processes_handler *handler = &options->handlers[i];
+        int r = name_check("kind", handler->kind, err);
+        if (r < 0)
+            return r;
+        if (!handler->command || handler->command[strspn(handler->command, " \t\n")] == '\0')
+            return err_set(err, PAWL_EINVAL, "the command for kind %s is empty", handler->kind);
+        if (command_for(self, handler->kind))
+            return err_set(err, PAWL_EINVAL, "two commands given for kind %s", handler->kind);
+        const char *command = arena_strdup(&self->arena, handler->command);
+        const char *kind = arena_strdup(&self->arena, handler->kind);
+        if (!command || !kind)
+            return err_set(err, PAWL_ENOMEM, "could not set up the commands");
+        self->commands[i] = command;
+        self->kinds[i] = kind;
+    }
+    return 0;
+}
+
+static void on_closer_closed(uv_handle_t *handle)
+{
+    struct processes *self = handle->data;
+    void (*closed)(void *data) = self->closed;
+    void *data = self->closed_data;
+    processes_free(self);
+    if (closed)
+        closed(data);
+}
+
+static void close_when_empty(struct processes *self)
+{
+    uv_handle_t *closer = (uv_handle_t *)&self->closer;
+    if (self->closing && self->host.n_open == 0 && !uv_is_closing(closer))
+        uv_close(closer, on_closer_closed);
+}
+
+static void on_released(struct process_host *host)
+{
+    close_when_empty(from_host(host));
+}
+
+struct hands *
+processes_new(uv_loop_t *loop, const struct processes_options *options, struct pawl_err *err)
+{
+    struct processes *self = calloc(1, sizeof(*self));
+    if (!self) {
+        err_set(err, PAWL_ENOMEM, "could not set up the commands");
+        return NULL;
+    }
+    arena_init(&self->arena, PROCESSES_ARENA_MAX);
+    self->hands.ops = &processes_ops;
+    self->host = (struct process_host){
+        .loop = loop,
+        .log = options->log,
+        .clock = options->clock ? options->clock : &clock_system,
+        .term_grace_ms = options->term_grace_ms ? options->term_grace_ms : PROCESSES_TERM_GRACE_MS,
+        .result_max = options->result_max ? options->result_max : PAWL_RESULT_MAX,
+        .log_stderr = options->log_stderr,
+        .chunk = arena_alloc(&self->arena, PROCESS_CHUNK),
+        .ended = on_ended,
+        .released = on_released,
+    };
+    list_init(&self->host.processes);
+    if (handlers_copy(self, options, err) < 0) {
+        processes_free(self);
+        return NULL;
+    }
+    if (!self->host.chunk || env_copy(self) < 0) {
+        err_set(err, PAWL_ENOMEM, "could not set up the commands");
+        processes_free(self);
+        return NULL;
+    }
+    uv_timer_init(loop, &self->closer);
+    self->closer.data = self;
+    return &self->hands;
+}
+
+void processes_close(struct hands *hands, void (*closed)(void *data), void *data)
+{
+    if (!hands)
+        return;
+    struct processes *self = from_hands(hands);
+    self->closing = true;
+    self->closed = closed;
+    self->closed_data = data;
+    process_kill_all(&self->host);
+    close_when_empty(self);
+}

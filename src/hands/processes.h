@@ -1,0 +1,86 @@
+/*
+ * processes: hands that run each job as a child process of its own, `/bin/sh -c COMMAND`.
+ *
+ * What a command sees
+ *   stdin    the payload, byte for byte, then end of file; it need not be read.
+ *   stdout   becomes the result, one trailing newline removed; nothing printed is no result.
+ *   stderr   its last lines become part of the error when the run does not end well.
+ *   environment: that of this process as it was at processes_new, and PAWL_JOB_ID, PAWL_JOB_KIND,
+ * PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS and PAWL_JOB_TOKEN (the fence, for
+ * commands that write where two attempts could meet). Nothing is taken out of it, database
+ * passwords included: a command often enqueues the next job, and the environment is the operator's.
+ * Who does not want that says `env -u PGPASSWORD COMMAND`. signals  all at their defaults, none
+ * blocked. No file descriptor but 0, 1 and 2. process  leader of a process group of its own. When
+ * the command ends, whatever is left in that group is killed, so that a free slot means that
+ * nothing runs; a daemon that shall outlive its job leaves with setsid(1).
+ *
+ * What its ending means
+ *   exit status 0             done, unless more than result_max bytes were printed: then FAIL. The
+ * work was done, so it must not be repeated, and a cut result would be a silent lie. exit status 65
+ * FAIL, no further attempt (PROCESSES_EXIT_FAIL, EX_DATAERR of sysexits.h: bad input stays bad) any
+ * other status, or      RETRY by the retry policy, with the status or the signal and the last lines
+ * of stderr as error. death by a signal         126 and 127 (not executable, not found) are retried
+ * too: an installation can be repaired.
+ *
+ * A run that is stopped gets SIGTERM, as a group, and SIGKILL when term_grace_ms have passed; a
+ * second stop kills at once. Once it was told to stop, the reason decides and no longer the exit
+ * status: many programs answer SIGTERM with 0 without having finished, and a job run twice is
+ * better than a job lost. A command that had already ended keeps its own ending. longer than
+ * job.timeout_ms, or STOP_TIMEOUT   RETRY by the retry policy STOP_SHUTDOWN RETRY at once (delay
+ * 0); it was started, so the attempt counts STOP_CANCELLED                                CANCEL
+ *   STOP_LOST                                     RETRY; nobody listens
+ * Of several reasons the first in this order is reported: lost, cancelled, timeout, shutdown.
+ *
+ * Everything here belongs to the thread of the loop. The library's rule about signals holds: no
+ * handler or mask of this process is ever touched, and writing to a command that does not read
+ * raises no SIGPIPE (see spawn.h).
+ */
+#ifndef HANDS_PROCESSES_H
+#define HANDS_PROCESSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/hands.h"
+
+#define PROCESSES_TERM_GRACE_MS \
+    5000 /* from SIGTERM to SIGKILL: enough to roll back, short enough for a deployment */
+#define PROCESSES_EXIT_FAIL 65
+
+struct processes_handler {
+    const char *kind;
+    const char *command;
+};
+
+/* Copied by processes_new, strings included; log and clock are borrowed for the life of the hands.
+ */
+struct processes_options {
+    const struct processes_handler *handlers;
+    size_t n_handlers;         /* at least one; no kind twice */
+    struct log *log;           /* NULL: silent */
+    const struct clock *clock; /* NULL: the machine's */
+    int64_t term_grace_ms;     /* 0: PROCESSES_TERM_GRACE_MS */
+    size_t result_max;         /* 0: PAWL_RESULT_MAX */
+    bool log_stderr;           /* every line of stderr is also logged, as job_stderr */
+};
+
+/* NULL with err filled: PAWL_EINVAL for a bad kind, an empty command or a kind given twice;
+ * PAWL_ENOMEM. */
+struct hands *processes_new(uv_loop_t *loop,
+                            const struct processes_options *options,
+                            struct pawl_err *err) MUST_CHECK;
+
+/*
+ * Ends the hands; they take no more runs. A run that is still going is killed, and reported as
+ * stopped by shutdown. `closed` (may be NULL) is called from the loop, never from in here, when the
+ * last process is reaped, every handle is closed and the hands are freed; until then the loop must
+ * be run.
+ */
+void processes_close(struct hands *hands, void (*closed)(void *data), void *data);
+
+#endif

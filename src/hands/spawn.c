@@ -1,0 +1,280 @@
+/*
+ * spawn: posix_spawn, pipes and pidfd. Nothing here knows about jobs or the loop.
+ */
+#include "hands/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <spawn.h>
+
+#include "base/defer.h"
+
+/* The three pipes, [0] the end that is read. -1 is closed. */
+struct pipes {
+    int in[2];
+    int out[2];
+    int err[2];
+};
+
+void spawn_close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void pipes_close(struct pipes *pipes)
+{
+    spawn_close_fd(&pipes->in[0]);
+    spawn_close_fd(&pipes->in[1]);
+    spawn_close_fd(&pipes->out[0]);
+    spawn_close_fd(&pipes->out[1]);
+    spawn_close_fd(&pipes->err[0]);
+    spawn_close_fd(&pipes->err[1]);
+}
+
+/* Moves a descriptor above the standard three, which a host that closed its own would give to our
+ * pipes: what some library prints must not end up in a job's stdin. */
+static int fd_above_stdio(int *fd)
+{
+    if (*fd > STDERR_FILENO)
+        return 0;
+    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (moved < 0)
+        return -errno;
+    close(*fd);
+    *fd = moved;
+    return 0;
+}
+
+/* ours: which end stays here and is made non-blocking. The flag is the end's own; the command's end
+ * keeps blocking. */
+static int pipe_open(int ret_pipe[2], int ours)
+{
+    if (pipe2(ret_pipe, O_CLOEXEC) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++) {
+        int r = fd_above_stdio(&ret_pipe[i]);
+        if (r < 0)
+            return r;
+    }
+    if (fcntl(ret_pipe[ours], F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    return 0;
+}
+
+static int pipes_open(struct pipes *pipes)
+{
+    int r = pipe_open(pipes->in, 1);
+    if (r == 0)
+        r = pipe_open(pipes->out, 0);
+    if (r == 0)
+        r = pipe_open(pipes->err, 0);
+    return r;
+}
+
+/* As much as the empty pipe takes. We hold its reader, so there is no SIGPIPE to fear. */
+static int input_begin(int fd, const char *input, size_t len, size_t *ret_written)
+{
+    size_t written = 0;
+    while (written < len) {
+        ssize_t n = write(fd, input + written, len - written);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0)
+            return -errno;
+        written += (size_t)n;
+    }
+    *ret_written = written;
+    return 0;
+}
+
+/* Returns a positive errno, as the posix_spawn family does. */
+static int actions_fill(posix_spawn_file_actions_t *actions, const struct pipes *pipes)
+{
+    int r = posix_spawn_file_actions_adddup2(actions, pipes->in[0], STDIN_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(actions, pipes->out[1], STDOUT_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(actions, pipes->err[1], STDERR_FILENO);
+    /* Ours are close-on-exec; the host's may not be. */
+    if (r == 0)
+        r = posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
+    return r;
+}
+
+static int attributes_fill(posix_spawnattr_t *attributes)
+{
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    sigdelset(&all, SIGKILL);
+    sigdelset(&all, SIGSTOP);
+    int r = posix_spawnattr_setflags(
+        attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (r == 0)
+        r = posix_spawnattr_setpgroup(attributes, 0);
+    if (r == 0)
+        r = posix_spawnattr_setsigmask(attributes, &none);
+    if (r == 0)
+        r = posix_spawnattr_setsigdefault(attributes, &all);
+    return r;
+}
+
+static int
+shell_start(const char *command, char *const *env, const struct pipes *pipes, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    int r = posix_spawn_file_actions_init(&actions);
+    if (r != 0)
+        return -r;
+    posix_spawnattr_t attributes;
+    r = posix_spawnattr_init(&attributes);
+    if (r != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return -r;
+    }
+
+    /* execve takes char *const[] for historical reasons and changes nothing. */
+    union {
+        const char *in;
+        char *out;
+    } unconst = {.in = command};
+
+    char name[] = "sh";
+    char flag[] = "-c";
+    char *const argv[] = {name, flag, unconst.out, NULL};
+
+    r = actions_fill(&actions, pipes);
+    if (r == 0)
+        r = attributes_fill(&attributes);
+    if (r == 0)
+        r = posix_spawn(ret_pid, "/bin/sh", &actions, &attributes, argv, env);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return -r;
+}
+
+static int spawn_failed(struct pawl_err *err, int errnum)
+{
+    if (errnum == EAGAIN) {
+        err_set(err, PAWL_EFULL, "could not start a process");
+        return err_detail(err, "The limit on the number of processes is reached.");
+    }
+    int code = err_set_errno(err, errnum, "could not start a process");
+    if (errnum == E2BIG)
+        err_hint(err, "The environment and the command are too large together for this system.");
+    return code;
+}
+
+static int pidfd_get(struct spawned *spawned, struct pawl_err *err)
+{
+    spawned->pidfd = pidfd_open(spawned->pid, 0);
+    if (spawned->pidfd >= 0 || errno == ENOSYS || errno == EPERM)
+        return 0;
+    if (errno == ESRCH) {
+        err_set(
+            err, PAWL_EFAILED, "could not watch a process: another part of this program reaped it");
+        return err_hint(err, "SIGCHLD must not be ignored, nor any process be waited for.");
+    }
+    int errnum = errno;
+    spawn_reap(spawned);
+    return spawn_failed(err, errnum);
+}
+
+int spawn(const char *command,
+          char *const *env,
+          const char *input,
+          size_t input_len,
+          struct spawned *ret_spawned,
+          struct pawl_err *err)
+{
+    CLEANUP(pipes_close)
+    struct pipes pipes = {
+        .in = {-1, -1},
+          .out = {-1, -1},
+          .err = {-1, -1}
+    };
+    struct spawned spawned = {.pidfd = -1, .out = -1, .err = -1, .in = -1, .in_reader = -1};
+
+    int r = pipes_open(&pipes);
+    if (r == 0)
+        r = input_begin(pipes.in[1], input, input_len, &spawned.written);
+    if (r < 0)
+        return spawn_failed(err, -r);
+    if (spawned.written == input_len)
+        spawn_close_fd(&pipes.in[1]);
+
+    /* A place for the pidfd, found before the command starts: a full table shall be noticed while
+     * nothing has happened. */
+    int reserved = fcntl(pipes.out[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (reserved < 0)
+        return spawn_failed(err, errno);
+    r = shell_start(command, env, &pipes, &spawned.pid);
+    close(reserved);
+    if (r < 0)
+        return spawn_failed(err, -r);
+
+    r = pidfd_get(&spawned, err);
+    if (r < 0)
+        return r;
+    spawned.out = pipes.out[0];
+    spawned.err = pipes.err[0];
+    pipes.out[0] = pipes.err[0] = -1;
+    if (spawned.written < input_len) {
+        spawned.in = pipes.in[1];
+        spawned.in_reader = pipes.in[0];
+        pipes.in[0] = pipes.in[1] = -1;
+    }
+    *ret_spawned = spawned;
+    return 0;
+}
+
+struct ending spawn_peek(const struct spawned *spawned)
+{
+    bool has_pidfd = spawned->pidfd >= 0;
+    idtype_t type = has_pidfd ? P_PIDFD : P_PID;
+    id_t id = (id_t)(has_pidfd ? spawned->pidfd : spawned->pid);
+    siginfo_t info;
+    memset(&info, 0, sizeof(info));
+    int r;
+    do
+        r = waitid(type, id, &info, WEXITED | WNOHANG | WNOWAIT);
+    while (r < 0 && errno == EINTR);
+
+    if (r < 0 && errno == EAGAIN)
+        return (struct ending){.kind = ENDING_NONE};
+    if (r < 0)
+        return (struct ending){.kind = ENDING_UNKNOWN};
+    if (info.si_pid == 0)
+        return (struct ending){.kind = ENDING_NONE};
+    if (info.si_code == CLD_EXITED)
+        return (struct ending){.kind = ENDING_EXITED, .status = info.si_status};
+    return (struct ending){.kind = ENDING_SIGNALLED,
+                           .status = info.si_status,
+                           .core_dumped = info.si_code == CLD_DUMPED};
+}
+
+int spawn_signal(const struct spawned *spawned, int signo)
+{
+    if (kill(-spawned->pid, signo) == 0 || errno == ESRCH)
+        return 0;
+    return -errno;
+}
+
+void spawn_reap(const struct spawned *spawned)
+{
+    spawn_signal(spawned, SIGKILL);
+    while (waitpid(spawned->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}

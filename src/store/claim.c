@@ -1,0 +1,33 @@
+/* claim: binding and reading the statements about leases. */
+#include "store/claim.h"
+
+#include "pg/result.h"
+
+void claim_renew_bind(struct params *p,
+                      const struct uuid *worker,
+                      const struct uuid *tokens,
+                      size_t n_tokens,
+                      int64_t lease_ms,
+                      int32_t running)
+{
+    params_uuid(p, worker);
+    params_uuid_array(p, tokens, n_tokens);
+    params_i64(p, lease_ms);
+    params_i32(p, running);
+}
+
+struct uuid claim_renew_row(const PGresult *r, int row)
+{
+    return result_uuid(r, row, 0);
+}
+
+void claim_sweep_bind(struct params *p, int32_t limit)
+{
+    params_i32(p, limit);
+}
+
+void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **ret_state)
+{
+    *ret_id = result_i64(r, row, 0);
+    *ret_state = result_text(r, row, 1);
+}

@@ -1,0 +1,187 @@
+/* job: binding and reading the statements about jobs. Column numbers are those of the SQL files. */
+#include "store/job.h"
+
+#include <assert.h>
+
+#include "pg/result.h"
+
+/* A parameter array with room for n elements in the parameters' own arena; marks them failed when
+ * there is none. */
+#define PARAM_ARRAY(p, n, type) ((type *)param_array((p), (n), sizeof(type)))
+
+static void *param_array(struct params *p, size_t n, size_t size)
+{
+    void *array = arena_alloc_array(p->arena, n > 0 ? n : 1, size);
+
+    if (array == NULL)
+        p->failed = true;
+    return array;
+}
+
+void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n)
+{
+    const char **queues = PARAM_ARRAY(p, n, const char *);
+    const char **kinds = PARAM_ARRAY(p, n, const char *);
+    struct bytes *payloads = PARAM_ARRAY(p, n, struct bytes);
+    int16_t *priorities = PARAM_ARRAY(p, n, int16_t);
+    int64_t *delays = PARAM_ARRAY(p, n, int64_t);
+    int64_t *times = PARAM_ARRAY(p, n, int64_t);
+    int32_t *attempts = PARAM_ARRAY(p, n, int32_t);
+    int32_t *timeouts = PARAM_ARRAY(p, n, int32_t);
+
+    assert(n <= JOB_ENQUEUE_MAX);
+    if (p->failed)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        queues[i] = jobs[i].queue;
+        kinds[i] = jobs[i].kind;
+        payloads[i] = jobs[i].payload;
+        priorities[i] = jobs[i].priority;
+        delays[i] = jobs[i].delay_ms;
+        times[i] = jobs[i].at_us;
+        attempts[i] = jobs[i].max_attempts;
+        timeouts[i] = jobs[i].timeout_ms;
+    }
+    params_text_array(p, queues, n);
+    params_text_array(p, kinds, n);
+    params_bytes_array(p, payloads, n);
+    params_i16_array(p, priorities, n);
+    params_i64_array(p, delays, n);
+    params_i64_array(p, times, n);
+    params_i32_array(p, attempts, n);
+    params_i32_array(p, timeouts, n);
+}
+
+void job_enqueue_read(const PGresult *r, int64_t *ret_ids)
+{
+    for (int i = 0; i < PQntuples(r); i++)
+        ret_ids[i] = result_i64(r, i, 0);
+}
+
+void job_claim_bind(struct params *p, const struct job_claim *claim)
+{
+    params_text(p, claim->queue);
+    params_text_array(p, claim->kinds, claim->n_kinds);
+    params_i32(p, claim->limit);
+    params_uuid(p, &claim->token);
+    params_uuid(p, &claim->worker);
+    params_i64(p, claim->lease_ms);
+}
+
+void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, struct job *ret_job)
+{
+    struct bytes payload = result_bytes(r, row, 6);
+
+    *ret_job = (struct job){
+        .id = result_i64(r, row, 0),
+        .queue = claim->queue,
+        .kind = result_text(r, row, 1),
+        .priority = result_i16(r, row, 2),
+        .attempt = result_i32(r, row, 3),
+        .max_attempts = result_i32(r, row, 4),
+        .timeout_ms = result_is_null(r, row, 5) ? 0 : result_i32(r, row, 5),
+        .payload = payload.data,
+        .payload_len = payload.len,
+        .token = claim->token,
+    };
+}
+
+void job_settle_bind(struct params *p,
+                     const struct job_settle *const *items,
+                     size_t n,
+                     const char *worker,
+                     const struct uuid *ended,
+                     size_t n_ended)
+{
+    int64_t *ids = PARAM_ARRAY(p, n, int64_t);
+    struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
+    int16_t *outcomes = PARAM_ARRAY(p, n, int16_t);
+    int64_t *delays = PARAM_ARRAY(p, n, int64_t);
+    struct bytes *results = PARAM_ARRAY(p, n, struct bytes);
+    const char **errors = PARAM_ARRAY(p, n, const char *);
+    int64_t *run_times = PARAM_ARRAY(p, n, int64_t);
+
+    if (p->failed)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct outcome *outcome = &items[i]->outcome;
+
+        ids[i] = items[i]->id;
+        tokens[i] = items[i]->token;
+        outcomes[i] = (int16_t)outcome->kind;
+        delays[i] = outcome->delay_ms;
+        results[i] = (struct bytes){outcome->result, outcome->result_len};
+        errors[i] = outcome->error;
+        run_times[i] = outcome->run_us;
+    }
+    params_i64_array(p, ids, n);
+    params_uuid_array(p, tokens, n);
+    params_i16_array(p, outcomes, n);
+    params_i64_array(p, delays, n);
+    params_bytes_array(p, results, n);
+    params_text_array(p, errors, n);
+    params_i64_array(p, run_times, n);
+    params_text(p, worker);
+    params_uuid_array(p, ended, n_ended);
+}
+
+void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state)
+{
+    *ret_item = (size_t)result_i64(r, row, 0) - 1;
+    *ret_state = result_text(r, row, 1);
+}
+
+void job_show_bind(struct params *p, int64_t id)
+{
+    params_i64(p, id);
+}
+
+static int64_t time_or_0(const PGresult *r, int row, int col)
+{
+    return result_is_null(r, row, col) ? 0 : result_time(r, row, col);
+}
+
+/* The twelve columns that job_show and job_list begin with. */
+static struct job_view view_begin(const PGresult *r, int row)
+{
+    return (struct job_view){
+        .id = result_i64(r, row, 0),
+        .state = result_text(r, row, 1),
+        .queue = result_text(r, row, 2),
+        .kind = result_text(r, row, 3),
+        .priority = result_i16(r, row, 4),
+        .attempt = result_i32(r, row, 5),
+        .max_attempts = result_i32(r, row, 6),
+        .created_at = result_time(r, row, 7),
+        .due_at = result_time(r, row, 8),
+        .started_at = time_or_0(r, row, 9),
+        .finished_at = time_or_0(r, row, 10),
+        .worker = result_text(r, row, 11),
+    };
+}
+
+void job_show_row(const PGresult *r, int row, struct job_view *ret_job)
+{
+    *ret_job = view_begin(r, row);
+    ret_job->payload = result_bytes(r, row, 12);
+    ret_job->result = result_bytes(r, row, 13);
+    ret_job->errors = result_text(r, row, 14);
+    ret_job->now = result_time(r, row, 15);
+    ret_job->queue_paused = result_bool(r, row, 16);
+}
+
+void job_list_bind(struct params *p, const struct job_list *list)
+{
+    params_text(p, list->queue);
+    params_text(p, list->kind);
+    params_text_array(p, list->states, list->n_states);
+    params_i64(p, list->before_id);
+    params_i32(p, list->limit);
+}
+
+void job_list_row(const PGresult *r, int row, struct job_view *ret_job)
+{
+    *ret_job = view_begin(r, row);
+    ret_job->error = result_text(r, row, 12);
+    ret_job->now = result_time(r, row, 13);
+}

@@ -1,0 +1,36 @@
+/* queue: binding and reading the statements about queues. */
+#include "store/queue.h"
+
+#include "pg/result.h"
+
+void queue_list_bind(struct params *p, int64_t count_max)
+{
+    params_i64(p, count_max);
+}
+
+void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue)
+{
+    *ret_queue = (struct queue_view){
+        .name = result_text(r, row, 0),
+        .ready = result_i64(r, row, 1),
+        .scheduled = result_i64(r, row, 2),
+        .running = result_i64(r, row, 3),
+        .parked = result_i64(r, row, 4),
+        .oldest_due_at = result_is_null(r, row, 5) ? 0 : result_time(r, row, 5),
+        .paused_at = result_is_null(r, row, 6) ? 0 : result_time(r, row, 6),
+        .paused_by = result_text(r, row, 7),
+        .keep_days = result_i32(r, row, 8),
+        .capped = result_bool(r, row, 9),
+    };
+}
+
+void queue_pause_bind(struct params *p, const char *queue, const char *who)
+{
+    params_text(p, queue);
+    params_text(p, who);
+}
+
+void queue_resume_bind(struct params *p, const char *queue)
+{
+    params_text(p, queue);
+}

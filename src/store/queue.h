@@ -1,0 +1,31 @@
+/* queue: the statements about queues. Pairs of _bind and _row as in store/job.h. */
+#ifndef STORE_QUEUE_H
+#define STORE_QUEUE_H
+
+#include <stdbool.h>
+
+#include <libpq-fe.h>
+
+#include "pg/params.h"
+
+/* Pointers live as long as the result. Times that are not known are 0. */
+struct queue_view {
+    const char *name;
+    int64_t ready;
+    int64_t scheduled;
+    int64_t running;
+    int64_t parked;
+    int64_t oldest_due_at;
+    int64_t paused_at;
+    const char *paused_by;
+    int32_t keep_days;
+    bool capped; /* there are more than were counted */
+};
+
+void queue_list_bind(struct params *p, int64_t count_max);
+void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue);
+
+void queue_pause_bind(struct params *p, const char *queue, const char *who);
+void queue_resume_bind(struct params *p, const char *queue);
+
+#endif

@@ -1,0 +1,92 @@
+"""Who may include whom: rooms know only the rooms below them. Reads the #include lines of src/ and include/."""
+
+import re
+import sys
+
+from tap import Tap, files, line_of, read, without_comments
+
+# A room includes itself, the public pawl.h, and what is listed: a room, or one header of it.
+MAY_INCLUDE = {
+    'base': [],
+    'core': ['base'],
+    'pg': ['base'],
+    'store': ['pg', 'core', 'base'],
+    'engine': ['store', 'core', 'base'],
+    'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
+    'client': ['store', 'core', 'base'],
+    'serve': ['engine', 'client', 'core', 'base'],
+    'cli': ['serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
+}
+
+# base and core do no I/O; core also has no threads.
+IO = ['libpq-fe.h', 'uv.h', 'sys/socket.h', 'netdb.h']
+MAY_NOT_USE = {
+    'base': IO,
+    'core': IO + ['pthread.h', 'threads.h', 'unistd.h', 'fcntl.h', 'signal.h'],
+}
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.M)
+
+
+def check(path, text):
+    """Problems of one file; path is src/<room>/... or include/pawl.h."""
+    problems = []
+    text = without_comments(text)
+    parts = path.split('/')
+    room = parts[1] if parts[0] == 'src' else None
+    for match in INCLUDE.finditer(text):
+        where = f'{path}:{line_of(text, match.start())}'
+        kind, name = match.groups()
+        if kind == '<':
+            if name in MAY_NOT_USE.get(room, []):
+                problems.append(f'{where}: <{name}>: {room} does no I/O and knows no threads')
+            continue
+        if room is None:
+            problems.append(f'{where}: "{name}": the public header stands alone')
+            continue
+        if name == 'pawl.h':
+            continue
+        if room not in MAY_INCLUDE:
+            problems.append(f'{where}: unknown room {room}: add it to MAY_INCLUDE in tests/style/includes.py')
+            continue
+        other = name.split('/')[0]
+        if '/' not in name or other not in MAY_INCLUDE:
+            problems.append(f'{where}: "{name}": write it as "room/file.h"')
+        elif other != room and other not in MAY_INCLUDE[room] and name not in MAY_INCLUDE[room]:
+            allowed = ', '.join(MAY_INCLUDE[room]) or 'nothing of ours'
+            problems.append(f'{where}: "{name}": {room} may include {allowed}, not {other}')
+    return problems
+
+
+def planted(tap, name, path, text, count):
+    found = check(path, text)
+    tap.result(name, [] if len(found) == count else [f'{len(found)} problems instead of {count}: {found}'])
+
+
+def main(root):
+    tap = Tap()
+    planted(tap, 'an include upwards is caught', 'src/base/x.c', '#include "pg/conn.h"\n', 1)
+    planted(tap, 'an include sideways is caught', 'src/core/x.h', '  #  include "pg/conn.h"\n', 1)
+    planted(tap, 'hands see only two headers of engine', 'src/hands/x.c',
+            '#include "engine/mailbox.h"\n#include "engine/coordinator.h"\n', 1)
+    planted(tap, 'an include without a room is caught', 'src/pg/x.c', '#include "conn.h"\n#include "../base/err.h"\n', 2)
+    planted(tap, 'I/O in core is caught', 'src/core/x.c', '#include <uv.h>\n', 1)
+    planted(tap, 'the public header stands alone', 'include/pawl.h', '#include "base/err.h"\n', 1)
+    planted(tap, 'a comment is not an include', 'src/base/x.c', '/*\n#include "pg/conn.h"\n*/\n', 0)
+    planted(tap, 'includes downwards are fine', 'src/store/x.c',
+            '#include "store/x.h"\n#include <stdio.h>\n#include "pawl.h"\n#include "pg/sync.h"\n', 0)
+    for room in MAY_INCLUDE:
+        problems = []
+        for path in files(root, [f'src/{room}'], ('.c', '.h')):
+            problems += check(path, read(root, path))
+        tap.result(f'{room} includes only what it may', problems)
+    known = tuple(f'src/{room}/' for room in MAY_INCLUDE)
+    others = [path for path in files(root, ['src', 'include'], ('.c', '.h')) if not path.startswith(known)]
+    problems = []
+    for path in others:
+        problems += check(path, read(root, path))
+    tap.result('everything else includes only what it may', problems)
+    tap.end()
+
+
+main(sys.argv[1])
