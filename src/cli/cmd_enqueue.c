@@ -190,42 +190,52 @@ static struct job_new job_from_options(const struct cli *cli)
     return job;
 }
 
-static int
-show_ids(struct cli *cli, const struct job_new *job, const struct buf *ids, struct pawl_err *err)
+static int show_ids_as_rows(struct cli *cli, const int64_t *ids, size_t n, struct pawl_err *err)
 {
     static const struct out_column columns[] = {
         {"id", "JOB", OUT_INT}
     };
-    const int64_t *id = (const void *)ids->data;
-    size_t n = ids->len / sizeof(*id);
-    const struct enqueue_options *options = cli->options;
-
-    if (cli->output == OUT_TABLE && n > NAMED_MAX) {
-        char text[128];
-        int len = snprintf(text,
-                           sizeof(text),
-                           "enqueued %zu jobs, from %lld to %lld\n",
-                           n,
-                           (long long)id[0],
-                           (long long)id[n - 1]);
-
-        return out_write(text, (size_t)len, err);
-    }
     struct out *out = cli_out_new(cli, columns, 1);
 
     if (out == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
-    out_none(out, "the file holds no jobs");
     for (size_t i = 0; i < n; i++) {
-        out_int(out, id[i]);
+        out_int(out, ids[i]);
         out_row(out);
     }
     int rc = out_end(out, clock_wall_us(&clock_system), err);
 
     out_free(out);
-    if (rc == 0 && n > 0 && options->file == NULL && cli->output == OUT_TABLE)
-        cli_note(
-            cli, "enqueued into %s; see it with: pawl job show %lld", job->queue, (long long)id[0]);
+    return rc;
+}
+
+/* The bare id on a line, so that id=$(pawl enqueue ...) works; many are summed up for people. */
+static int show_ids(struct cli *cli, const struct buf *buf, struct pawl_err *err)
+{
+    const int64_t *ids = (const void *)buf->data;
+    size_t n = buf->len / sizeof(*ids);
+    char text[128];
+    int rc = 0;
+
+    if (cli->output != OUT_TABLE)
+        return show_ids_as_rows(cli, ids, n, err);
+    if (n == 0)
+        cli_note(cli, "the file holds no jobs");
+    if (n > NAMED_MAX) {
+        int len = snprintf(text,
+                           sizeof(text),
+                           "%zu jobs, from %lld to %lld\n",
+                           n,
+                           (long long)ids[0],
+                           (long long)ids[n - 1]);
+
+        return out_write(text, (size_t)len, err);
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        int len = snprintf(text, sizeof(text), "%lld\n", (long long)ids[i]);
+
+        rc = out_write(text, (size_t)len, err);
+    }
     return rc;
 }
 
@@ -289,7 +299,7 @@ static int run(struct cli *cli, struct pawl_err *err)
     buf_init(&e->ids, COUNT_MAX * sizeof(int64_t));
     rc = enqueue_all(cli, e, &job, err);
     if (rc == 0)
-        rc = show_ids(cli, &job, &e->ids, err);
+        rc = show_ids(cli, &e->ids, err);
     buf_deinit(&e->ids);
     arena_deinit(&e->arena);
     return rc;
@@ -380,7 +390,7 @@ const struct verb verb_enqueue = {
     .max_args = 2,
     .description =
         "Adds a job of KIND; a worker that has a handler for that kind will run it. The payload is one "
-        "JSON value, {} when it is left out, and - reads it from standard input. Prints the job's id.\n\n"
+        "JSON value, {} when it is left out, and - reads it from standard input. Prints the job's id (a summary for more than ten).\n\n"
         "Everything one command enqueues is one transaction: all of it is accepted, or nothing.",
     .options = options,
     .options_size = sizeof(struct enqueue_options),
