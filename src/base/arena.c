@@ -22,7 +22,7 @@
 
 #ifdef ARENA_ASAN
 #    include <sanitizer/asan_interface.h>
-#    define ARENA_GAP               16 /* poisoned, so that a write past the end of an object is seen */
+#    define ARENA_GAP               16 /* poisoned, so that a write past an object is seen */
 #    define poison(address, size)   ASAN_POISON_MEMORY_REGION((address), (size))
 #    define unpoison(address, size) ASAN_UNPOISON_MEMORY_REGION((address), (size))
 #else

@@ -11,6 +11,8 @@ extern const struct verb verb_completion;
 extern const struct verb verb_demo;
 extern const struct verb verb_db;
 extern const struct verb verb_db_migrate; /* below verb_db */
+extern const struct verb verb_db_psql;
+extern const struct verb verb_db_status;
 extern const struct verb verb_enqueue;
 extern const struct verb verb_help_cmd; /* verb_help is the generator */
 extern const struct verb verb_job;

@@ -13,10 +13,12 @@
 
 /* In the order of help; verbs of a group stand together. */
 static const struct verb *const verbs[] = {
+    &verb_demo,
     &verb_enqueue,
     &verb_work,
     &verb_job,
     &verb_queue,
+    &verb_db,
     &verb_help_cmd,
     &verb_version,
     &verb_completion,

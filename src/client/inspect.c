@@ -58,6 +58,35 @@ int client_job_list(
     return 0;
 }
 
+int client_job_progress(PGconn *conn,
+                        const int64_t *ids,
+                        size_t n,
+                        job_progress_fn fn,
+                        void *data,
+                        struct pawl_err *err)
+{
+    CLEANUP(arena_deinit)
+    struct arena arena;
+    CLEANUP(result_cleanup)
+    PGresult *r = NULL;
+    struct params params;
+
+    arena_init(&arena, PARAMS_BYTES_MAX + n * 16);
+    params_init(&params, &arena);
+    job_progress_bind(&params, ids, n);
+    int rc = sync_exec(conn, STMT(job_progress), &params, &r, err);
+
+    if (rc < 0)
+        return rc;
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct job_progress progress;
+
+        job_progress_row(r, row, &progress);
+        fn(data, &progress);
+    }
+    return 0;
+}
+
 int client_queue_list(
     PGconn *conn, int64_t count_max, queue_view_fn fn, void *data, struct pawl_err *err)
 {

@@ -22,6 +22,16 @@ int client_job_list(PGconn *conn,
                     void *data,
                     struct pawl_err *err) MUST_CHECK;
 
+/* One call of fn for each queue and state that occurs among the jobs; jobs that are forgotten are
+ * left out. */
+typedef void (*job_progress_fn)(void *data, const struct job_progress *progress);
+int client_job_progress(PGconn *conn,
+                        const int64_t *ids,
+                        size_t n,
+                        job_progress_fn fn,
+                        void *data,
+                        struct pawl_err *err) MUST_CHECK;
+
 /* Counts stop at count_max for each queue. */
 int client_queue_list(
     PGconn *conn, int64_t count_max, queue_view_fn fn, void *data, struct pawl_err *err) MUST_CHECK;

@@ -81,10 +81,10 @@ static int refuse_byte(const char *what, size_t at, char c, struct pawl_err *err
                 verb,
                 (unsigned char)c);
     err_detail(err, "It is byte %zu of the name.", at + 1);
-    err_hint(
-        err,
-        "Use letters, digits and _ . : / - only, beginning with a letter, a digit or _; at most %d bytes.",
-        PAWL_NAME_MAX);
+    err_hint(err,
+             "Use letters, digits and _ . : / - only, beginning with a letter, a digit or _; "
+             "at most %d bytes.",
+             PAWL_NAME_MAX);
     return PAWL_EINVAL;
 }
 

@@ -185,3 +185,18 @@ void job_list_row(const PGresult *r, int row, struct job_view *ret_job)
     ret_job->error = result_text(r, row, 12);
     ret_job->now = result_time(r, row, 13);
 }
+
+void job_progress_bind(struct params *p, const int64_t *ids, size_t n)
+{
+    params_i64_array(p, ids, n);
+}
+
+void job_progress_row(const PGresult *r, int row, struct job_progress *ret_progress)
+{
+    *ret_progress = (struct job_progress){
+        .queue = result_text(r, row, 0),
+        .state = result_text(r, row, 1),
+        .jobs = result_i64(r, row, 2),
+        .attempts = result_i64(r, row, 3),
+    };
+}

@@ -100,4 +100,15 @@ struct job_list {
 void job_list_bind(struct params *p, const struct job_list *list);
 void job_list_row(const PGresult *r, int row, struct job_view *ret_job);
 
+/* How many of a set of jobs are where. Pointers live as long as the result. */
+struct job_progress {
+    const char *queue;
+    const char *state;
+    int64_t jobs;
+    int64_t attempts;
+};
+
+void job_progress_bind(struct params *p, const int64_t *ids, size_t n);
+void job_progress_row(const PGresult *r, int row, struct job_progress *ret_progress);
+
 #endif

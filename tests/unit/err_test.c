@@ -92,6 +92,23 @@ static void a_message_may_be_wrapped_in_place(void **state)
     assert_string_equal(err.detail, "again: could not claim: no route (It was down.) more");
 }
 
+static void a_prefix_goes_in_front_and_leaves_the_rest(void **state)
+{
+    struct pawl_err err;
+
+    (void)state;
+    err_set(&err, PAWL_EINVAL, "not valid JSON");
+    err_hint(&err, "Mend it.");
+    assert_int_equal(err_prefix(&err, "%s, line %d", "jobs.jsonl", 3), PAWL_EINVAL);
+    assert_string_equal(err.message, "jobs.jsonl, line 3: not valid JSON");
+    assert_string_equal(err.hint, "Mend it.");
+    assert_int_equal(err_prefix(NULL, "x"), PAWL_EFAILED);
+    err_set(&err, PAWL_EINVAL, "%250d", 1);
+    err_prefix(&err, "in a file");
+    assert_int_equal(strlen(err.message), sizeof(err.message) - 1);
+    assert_memory_equal(err.message, "in a file:  ", 12);
+}
+
 static void a_text_that_just_fits_is_whole(void **state)
 {
     struct pawl_err err;
@@ -181,6 +198,7 @@ int main(void)
         cmocka_unit_test(every_setter_accepts_no_error),
         cmocka_unit_test(errno_becomes_a_code_and_a_detail),
         cmocka_unit_test(a_message_may_be_wrapped_in_place),
+        cmocka_unit_test(a_prefix_goes_in_front_and_leaves_the_rest),
         cmocka_unit_test(a_text_that_just_fits_is_whole),
         cmocka_unit_test(a_long_text_is_cut_between_characters),
         cmocka_unit_test(every_code_has_its_name_text_and_exit_status),

@@ -1,0 +1,342 @@
+/*
+ * pawl demo: a small mixed workload on a real database, watched while it is worked off. Progress is
+ * what the database says about the jobs this demo enqueued, so a second demo beside it, or jobs an
+ * interrupted one left, do no harm.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/defer.h"
+#include "base/text.h"
+#include "cli/cmds.h"
+#include "cli/db.h"
+#include "cli/demo_view.h"
+#include "cli/term.h"
+#include "cli/worker.h"
+#include "client/enqueue.h"
+#include "client/inspect.h"
+#include "pg/sync.h"
+
+#define TICK_MS     100
+#define CONCURRENCY 4
+#define JOBS_MAX    256
+
+/* The workload: what the demo shows, and the commands that stand for real work. */
+static const struct part {
+    const char *queue;
+    const char *about;
+    const char *kind;
+    const char *command;
+    int64_t jobs;
+    int64_t delay_ms;
+} parts[] = {
+    {"demo-fast",  "done at once",          "demo_fast",  "echo '\"done\"'",                      60, 0},
+    {"demo-slow",  "a second of work each", "demo_slow",  "sleep 1; echo '\"slept\"'",            8,  0},
+    {"demo-flaky",
+     "fails at the first attempt",          "demo_flaky",
+     "[ \"$PAWL_JOB_ATTEMPT\" -gt 1 ] || { echo 'the first attempt always fails' >&2; exit 1; }", 6,
+     0                                                                                                 },
+    {"demo-later",
+     "scheduled four seconds ahead",        "demo_later",
+     "date -u '+\"%H:%M:%S\"'",                                                                   6,
+     4000                                                                                              },
+};
+
+#define N_PARTS (sizeof(parts) / sizeof(*parts))
+
+struct demo {
+    struct cli *cli;
+    PGconn *conn; /* for enqueueing and for looking; the worker has its own */
+    struct worker worker;
+    struct demo_view view;
+    struct demo_queue queues[N_PARTS];
+    int64_t ids[JOBS_MAX];
+    size_t n_ids;
+    int64_t begun_us;
+    bool over; /* all jobs have ended, or the picture cannot be drawn any more */
+    struct pawl_err err;
+};
+
+static int enqueue(struct demo *demo, struct pawl_err *err)
+{
+    int rc = client_begin(demo->conn, err);
+
+    for (size_t p = 0; rc == 0 && p < N_PARTS; p++) {
+        struct job_new jobs[JOBS_MAX];
+
+        for (int64_t i = 0; i < parts[p].jobs; i++) {
+            jobs[i] = job_new_default();
+            jobs[i].queue = parts[p].queue;
+            jobs[i].kind = parts[p].kind;
+            jobs[i].delay_ms = parts[p].delay_ms;
+        }
+        rc = client_enqueue(demo->conn, jobs, (size_t)parts[p].jobs, demo->ids + demo->n_ids, err);
+        demo->n_ids += (size_t)parts[p].jobs;
+    }
+    return rc < 0 ? rc : client_commit(demo->conn, err);
+}
+
+static void count(void *data, const struct job_progress *progress)
+{
+    struct demo *demo = data;
+
+    for (size_t p = 0; p < N_PARTS; p++) {
+        struct demo_queue *queue = &demo->queues[p];
+        enum job_state state;
+
+        if (strcmp(queue->name, progress->queue) != 0 ||
+            job_state_parse(progress->state, &state) < 0)
+            continue;
+        queue->attempts += progress->attempts;
+        queue->done += state == JOB_DONE ? progress->jobs : 0;
+        queue->failed += state == JOB_FAILED || state == JOB_CANCELLED ? progress->jobs : 0;
+        queue->running += state == JOB_RUNNING ? progress->jobs : 0;
+        queue->retrying += state == JOB_RETRYING ? progress->jobs : 0;
+        queue->scheduled += state == JOB_SCHEDULED ? progress->jobs : 0;
+    }
+}
+
+/* Where the demo's jobs are now. Returns how many have ended. */
+static int look(struct demo *demo, size_t *ret_ended, struct pawl_err *err)
+{
+    size_t ended = 0;
+
+    for (size_t p = 0; p < N_PARTS; p++) {
+        demo->queues[p] = (struct demo_queue){
+            .name = parts[p].queue,
+            .about = parts[p].about,
+            .jobs = parts[p].jobs,
+        };
+    }
+    int rc = client_job_progress(demo->conn, demo->ids, demo->n_ids, count, demo, err);
+
+    for (size_t p = 0; p < N_PARTS; p++)
+        ended += (size_t)(demo->queues[p].done + demo->queues[p].failed);
+    *ret_ended = ended;
+    return rc;
+}
+
+static void on_tick(void *data)
+{
+    struct demo *demo = data;
+    size_t ended = 0;
+
+    if (demo->over)
+        return;
+    int rc = look(demo, &ended, &demo->err);
+
+    if (rc == 0) {
+        rc = demo_view_draw(&demo->view,
+                            demo->queues,
+                            N_PARTS,
+                            clock_mono_us(&clock_system),
+                            ended == demo->n_ids,
+                            &demo->err);
+    }
+    if (rc < 0 || ended == demo->n_ids) {
+        demo->over = true;
+        worker_stop(&demo->worker);
+    }
+}
+
+static int work(struct demo *demo, const struct target *target, struct pawl_err *err)
+{
+    struct processes_handler handlers[N_PARTS];
+    const char *queues[N_PARTS];
+    struct log quiet = *demo->cli->log;
+
+    /* Failed attempts are part of the show. */
+    quiet.level = quiet.level == LOG_DEBUG ? LOG_DEBUG : LOG_WARN;
+    for (size_t p = 0; p < N_PARTS; p++) {
+        handlers[p] = (struct processes_handler){parts[p].kind, parts[p].command};
+        queues[p] = parts[p].queue;
+    }
+    int rc = worker_run(&demo->worker,
+                        &(struct worker_options){
+                            .target = target,
+                            .queues = queues,
+                            .n_queues = N_PARTS,
+                            .handlers = handlers,
+                            .n_handlers = N_PARTS,
+                            .concurrency = CONCURRENCY,
+                            .lease_ms = 10 * MS_PER_S,
+                            .poll_ms = TICK_MS,
+                            .drain_ms = 2 * MS_PER_S,
+                            .log = &quiet,
+                            .tick = on_tick,
+                            .tick_ms = TICK_MS,
+                            .data = demo,
+                        },
+                        err);
+
+    if (rc == 0 && demo->err.code < 0) {
+        *err = demo->err;
+        rc = err->code;
+    }
+    return rc;
+}
+
+static int show_summary(struct demo *demo, struct pawl_err *err)
+{
+    static const struct out_column columns[] = {
+        {"queue",    "QUEUE",    OUT_TEXT},
+        {"about",    "ITS JOBS", OUT_TEXT},
+        {"jobs",     "JOBS",     OUT_INT },
+        {"done",     "DONE",     OUT_INT },
+        {"failed",   "FAILED",   OUT_INT },
+        {"attempts", "ATTEMPTS", OUT_INT },
+    };
+    struct out *out = cli_out_new(demo->cli, columns, sizeof(columns) / sizeof(*columns));
+
+    if (out == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    for (size_t p = 0; p < N_PARTS; p++) {
+        const struct demo_queue *queue = &demo->queues[p];
+
+        out_text(out, queue->name);
+        out_text(out, queue->about);
+        out_int(out, queue->jobs);
+        out_int(out, queue->done);
+        out_tone(out, queue->done == queue->jobs ? TONE_GOOD : TONE_BAD);
+        out_int(out, queue->failed);
+        out_int(out, queue->attempts);
+        out_row(out);
+    }
+    int rc = out_end(out, clock_wall_us(&clock_system), err);
+
+    out_free(out);
+    return rc;
+}
+
+/* How to call this very program from here: its name when the shell would find it, else its path. */
+static void how_to_call(char *ret_path, size_t size)
+{
+    char exe[PATH_MAX];
+    char here[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    size_t here_len;
+
+    snprintf(ret_path, size, "pawl");
+    if (len <= 0 || strncmp(exe, "/usr/", 5) == 0)
+        return;
+    exe[len] = '\0';
+    if (getcwd(here, sizeof(here)) == NULL)
+        return;
+    here_len = strlen(here);
+    if (strncmp(exe, here, here_len) == 0 && exe[here_len] == '/')
+        snprintf(ret_path, size, "%s", exe + here_len + 1);
+    else
+        snprintf(ret_path, size, "%s", exe);
+}
+
+static int show_next(struct demo *demo, struct pawl_err *err)
+{
+    CLEANUP(buf_deinit)
+    struct buf out;
+    char pawl[PATH_MAX];
+    char took[TEXT_DURATION_LEN];
+
+    if (demo->cli->output != OUT_TABLE)
+        return 0;
+    buf_init(&out, 16 * 1024);
+    how_to_call(pawl, sizeof(pawl));
+    text_format_duration(clock_mono_us(&clock_system) - demo->begun_us, took);
+    buf_printf(&out,
+               "\n%zu jobs in %s, each claimed, run and settled on PostgreSQL.\n\n",
+               demo->n_ids,
+               took);
+    buf_printf(&out, "Try next:\n");
+    /* The first job that fails at first is the most interesting one. */
+    buf_printf(
+        &out, "  %s job show %lld\n", pawl, (long long)demo->ids[parts[0].jobs + parts[1].jobs]);
+    buf_printf(&out, "  %s enqueue hello '{\"n\":1}'\n", pawl);
+    buf_printf(&out, "  %s work --exec 'hello=cat' --once\n", pawl);
+    return out_write(buf_str(&out), out.len, err);
+}
+
+static int perform(struct demo *demo, const struct target *target, struct pawl_err *err)
+{
+    size_t ended = 0;
+    int rc = cli_open(demo->cli, target, &demo->conn, err);
+
+    if (rc == 0)
+        rc = enqueue(demo, err);
+    if (rc < 0)
+        return rc;
+    cli_note(demo->cli, "%zu jobs enqueued in %s", demo->n_ids, target->shown);
+    demo->begun_us = clock_mono_us(&clock_system);
+    rc = work(demo, target, err);
+    if (rc == 0)
+        rc = look(demo, &ended, err);
+    if (rc == 0 && ended < demo->n_ids) {
+        err_set(err, PAWL_EINTERRUPTED, "stopped with %zu of %zu jobs done", ended, demo->n_ids);
+        rc = err_hint(err, "The others are safe in the database; the next demo runs them too.");
+    }
+    if (rc == 0 && demo->cli->output == OUT_TABLE)
+        rc = out_write("\n", 1, err);
+    if (rc == 0)
+        rc = show_summary(demo, err);
+    if (rc == 0)
+        rc = show_next(demo, err);
+    return rc;
+}
+
+/* Who started the private PostgreSQL for the show stops it after the show. */
+static int tidy_up(struct cli *cli, int rc, struct pawl_err *err)
+{
+    struct cluster cluster;
+    struct pawl_err stop_err;
+    int stop_rc = cluster_locate(&cluster, cli->arena, &stop_err);
+
+    if (stop_rc == 0)
+        stop_rc = cluster_stop(&cluster, cli->arena, &stop_err);
+    if (stop_rc == 0) {
+        cli_note(cli, "the private PostgreSQL is stopped; the next command starts it again");
+        return rc;
+    }
+    if (rc == 0) {
+        *err = stop_err;
+        rc = stop_rc;
+    }
+    return rc;
+}
+
+static int run(struct cli *cli, struct pawl_err *err)
+{
+    struct demo *demo = arena_new(cli->arena, struct demo);
+    struct target target;
+    bool started = false;
+
+    if (demo == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    demo->cli = cli;
+    demo_view_init(
+        &demo->view, term_width(STDOUT_FILENO) > 0 && cli->output == OUT_TABLE, cli->color);
+    int rc = cli_target(cli, &target, &started, err);
+
+    if (rc < 0)
+        return rc;
+    rc = perform(demo, &target, err);
+    sync_close(&demo->conn);
+    return started ? tidy_up(cli, rc, err) : rc;
+}
+
+static const struct example examples[] = {
+    {"pawl demo", "Takes about eight seconds."},
+    {NULL,        NULL                        },
+};
+
+const struct verb verb_demo = {
+    .name = "demo",
+    .summary = "Watch a small workload being worked off",
+    .group = "First steps",
+    .description =
+        "Enqueues some eighty jobs into four queues, some fast, some slow, some that fail at first and some that are due "
+        "later, and runs them before your eyes. Ctrl-C stops it; jobs that are left stay in the database, and the next "
+        "demo runs them. It may be run as often as you like.",
+    .examples = examples,
+    .run = run,
+};
