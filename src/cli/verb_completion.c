@@ -110,7 +110,7 @@ static void command_case(const struct verb **path, size_t depth, struct buf *out
     option_names(out, verb->options, true);
     option_names(out, verb_global_options, true);
     buf_printf(out, "'\n        files=%s\n        ;;\n", is_file(verb->args) ? "1" : "");
-    for (size_t i = 0; verb->verbs && verb->verbs[i]; i++) {
+    for (size_t i = 0; depth < VERB_DEPTH_MAX && verb->verbs && verb->verbs[i]; i++) {
         path[depth] = verb->verbs[i];
         if (!verb->verbs[i]->hidden)
             command_case(path, depth + 1, out);
@@ -150,7 +150,7 @@ static void value_cases(const struct verb **path, size_t depth, struct buf *out)
     buf_putc(&where, '\'');
     option_cases(buf_str(&where), verb->options, out);
     buf_deinit(&where);
-    for (size_t i = 0; verb->verbs && verb->verbs[i]; i++) {
+    for (size_t i = 0; depth < VERB_DEPTH_MAX && verb->verbs && verb->verbs[i]; i++) {
         path[depth] = verb->verbs[i];
         if (!verb->verbs[i]->hidden)
             value_cases(path, depth + 1, out);

@@ -108,7 +108,7 @@ static void command(const struct verb **path, size_t depth, struct buf *out)
         buf_puts(out, "Examples:\n\n");
         examples(out, verb->examples);
     }
-    for (size_t i = 0; verb->verbs && verb->verbs[i]; i++) {
+    for (size_t i = 0; depth < VERB_DEPTH_MAX && verb->verbs && verb->verbs[i]; i++) {
         path[depth] = verb->verbs[i];
         command(path, depth + 1, out);
     }

@@ -212,7 +212,10 @@ static int user_locate(struct cluster *cluster, struct arena *arena, struct pawl
                 "others may enter %s, where the database is to be kept",
                 cluster->home);
         err_detail(err, "Its mode is %04o.", (unsigned)(st.st_mode & 07777));
-        return err_hint(err, "If it is meant for Pawl alone: chmod 700 %s.", cluster->home);
+        if ((st.st_mode & 02) != 0) /* a place like /tmp: closing it would do harm */
+            return err_hint(err, "Set PAWL_HOME to a directory of its own.");
+        return err_hint(
+            err, "If it is meant for Pawl alone: chmod 700 %s. Else set PAWL_HOME.", cluster->home);
     }
     return 0;
 }

@@ -173,21 +173,51 @@ static void stopping_twice_is_no_mistake(void **state)
     assert_true(place_start(&shared));
 }
 
+/* A living process of the server's user that has nothing to do with it: PostgreSQL itself would
+ * believe it. */
+static pid_t stranger_new(void)
+{
+    int ready[2];
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        uid_t uid = shared.cluster.uid;
+        if (geteuid() == 0 && setresuid(uid, uid, uid) < 0)
+            _exit(1);
+        if (write(ready[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    char byte;
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
 static void lock_files_naming_a_stranger_are_not_believed(void **state)
 {
     (void)state;
     place_stop(&shared);
-    char text[PATH_MAX + 64];
+    pid_t stranger = stranger_new();
+    char text[2 * PATH_MAX];
     snprintf(text,
              sizeof text,
              "%d\n%s\n1\n5432\n%s\n\n",
-             (int)getpid(),
+             (int)stranger,
              shared.cluster.data,
              shared.cluster.run);
     place_write(&shared, place_path(&shared, "data/postmaster.pid"), "we", text);
     place_write(&shared, place_path(&shared, "run/.s.PGSQL.5432.lock"), "we", text);
-    assert_int_equal(place_state(&shared, NULL), CLUSTER_STOPPED);
-    assert_true(place_start(&shared));
+    enum cluster_state seen = place_state(&shared, NULL);
+    int rc = cluster_start(&shared.cluster, &shared.arena, NULL, &shared.err);
+    int lives = waitpid(stranger, NULL, WNOHANG);
+    kill(stranger, SIGKILL);
+    assert_int_equal(waitpid(stranger, NULL, 0), stranger);
+    assert_int_equal(seen, CLUSTER_STOPPED);
+    place_ok(&shared, rc);
+    assert_int_equal(lives, 0); /* and nobody took it for the server and stopped it */
     assert_query(&shared, "SELECT 1", "1");
 }
 

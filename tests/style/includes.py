@@ -11,9 +11,9 @@ MAY_INCLUDE = {
     'core': ['base'],
     'pg': ['base'],
     'store': ['pg', 'core', 'base'],
-    'engine': ['store', 'core', 'base'],
+    'engine': ['store', 'pg/conn.h', 'pg/target.h', 'core', 'base'],
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
-    'client': ['store', 'core', 'base'],
+    'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
     'serve': ['engine', 'client', 'core', 'base'],
     'cli': ['serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }
