@@ -71,17 +71,16 @@ static int add(struct enqueuing *e, const struct job_new *job, struct pawl_err *
     return flush(e, err);
 }
 
-/* A line's place in front of what is wrong with it. */
-static int at_line(const struct lines *lines, int rc, struct pawl_err *err)
+static bool is_blank(const char *line, size_t len)
 {
-    err_prefix(err, "%.80s, line %lld", lines->name, (long long)lines->number);
-    if (err->hint[0] == '\0')
-        err_hint(err, "Nothing was enqueued. Mend the line and run it again.");
-    return rc;
+    while (len > 0 && strchr(" \t\r", line[len - 1]) != NULL && line[len - 1] != '\0')
+        len--;
+    return len == 0;
 }
 
 static int enqueue_line(struct enqueuing *e,
                         const struct job_new *defaults,
+                        const struct lines *lines,
                         const char *line,
                         size_t len,
                         struct pawl_err *err)
@@ -92,7 +91,7 @@ static int enqueue_line(struct enqueuing *e,
     if (rc == 0)
         rc = job_new_check(&job, err);
     if (rc < 0)
-        return rc;
+        return err_prefix(err, "%.80s, line %lld", lines->name, (long long)lines->number);
     /* The line is gone with the next one. */
     job.payload.data = arena_memdup(&e->arena, job.payload.data, job.payload.len);
     if (job.payload.data == NULL)
@@ -113,13 +112,11 @@ static int enqueue_file(struct enqueuing *e,
     if (rc < 0)
         return rc;
     while ((rc = lines_next(&lines, &line, &len, err)) > 0) {
-        if (len == strspn(line, " \t\r\n") || len == 0)
+        if (is_blank(line, len))
             continue;
-        rc = enqueue_line(e, defaults, line, len, err);
-        if (rc < 0) {
-            rc = at_line(&lines, rc, err);
+        rc = enqueue_line(e, defaults, &lines, line, len, err);
+        if (rc < 0)
             break;
-        }
     }
     lines_close(&lines);
     return rc < 0 ? rc : flush(e, err);
@@ -170,6 +167,8 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
         return verb_usage(cli, err, "what should be enqueued? A KIND is missing");
     if (options->file != NULL && (options->count_set || cli->n_args > 1))
         return verb_usage(cli, err, "--from-file takes neither a payload nor --count");
+    if (options->file != NULL && options->bytes)
+        return verb_usage(cli, err, "--from-file takes JSON only, no --bytes");
     if (options->timeout_set && (options->timeout_ms < 1 || options->timeout_ms > INT32_MAX))
         return verb_usage(cli, err, "--timeout must be between 1ms and 24d");
     return 0;
@@ -239,6 +238,19 @@ static int show_ids(struct cli *cli, const struct buf *buf, struct pawl_err *err
     return rc;
 }
 
+/* Whoever sent half a file must not have to find out which half. Also when the connection was lost:
+ * the commit had not been sent. */
+static int nothing_enqueued(struct pawl_err *err)
+{
+    const struct pawl_err was = *err;
+
+    if (was.code == PAWL_EUNKNOWN) {
+        err->code = PAWL_ECONN;
+        return err_hint(err, "Nothing was enqueued. Try again.");
+    }
+    return err_hint(err, "%s%sNothing was enqueued.", was.hint, was.hint[0] != '\0' ? " " : "");
+}
+
 /* Begins, enqueues, commits; rolls back if anything fails. */
 static int
 enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
@@ -252,10 +264,7 @@ enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, str
                                : enqueue_same(e, job, options->count, err);
     if (rc < 0) {
         client_rollback(e->conn);
-        /* Lost before the commit was sent: that is known to have had no effect. */
-        if (rc == PAWL_EUNKNOWN && err != NULL)
-            err->code = rc = PAWL_ECONN;
-        return rc;
+        return nothing_enqueued(err);
     }
     rc = client_commit(e->conn, err);
     if (rc == PAWL_EUNKNOWN) {
@@ -277,6 +286,7 @@ static int run(struct cli *cli, struct pawl_err *err)
     struct buf input;
     const struct enqueue_options *options = cli->options;
     struct job_new job = job_from_options(cli);
+    struct target target;
     int rc = check_usage(cli, err);
 
     buf_init(&input, PAWL_PAYLOAD_MAX + 1);
@@ -286,7 +296,7 @@ static int run(struct cli *cli, struct pawl_err *err)
     if (rc == 0 && options->file == NULL)
         rc = job_new_check(&job, err);
     if (rc == 0)
-        rc = cli_connect(cli, &conn, NULL, err);
+        rc = cli_connect(cli, "pawl_producer", &conn, &target, err);
     if (rc < 0)
         return rc;
 
@@ -298,8 +308,13 @@ static int run(struct cli *cli, struct pawl_err *err)
     arena_init(&e->arena, ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX + JOB_ENQUEUE_MAX * 1024);
     buf_init(&e->ids, COUNT_MAX * sizeof(int64_t));
     rc = enqueue_all(cli, e, &job, err);
-    if (rc == 0)
+    if (rc == 0) {
         rc = show_ids(cli, &e->ids, err);
+        if (rc < 0)
+            err_hint(err, "The jobs were enqueued; only their ids could not be shown.");
+    } else {
+        rc = cli_denied(&target, "pawl_producer", err);
+    }
     buf_deinit(&e->ids);
     arena_deinit(&e->arena);
     return rc;

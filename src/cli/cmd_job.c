@@ -122,22 +122,34 @@ static int check_states(struct cli *cli, const struct option_list *states, struc
     return 0;
 }
 
+static bool is_filtered(const struct list_options *options)
+{
+    return options->queue != NULL || options->kind != NULL || options->states.n > 0 ||
+           options->before != INT64_MAX;
+}
+
 static int run_list(struct cli *cli, struct pawl_err *err)
 {
     const struct list_options *options = cli->options;
     struct list_state state = {.now = clock_wall_us(&clock_system)};
     CLEANUP(sync_close)
     PGconn *conn = NULL;
+    struct target target;
     int rc = check_states(cli, &options->states, err);
 
+    if (rc == 0 && options->queue != NULL)
+        rc = name_check("queue", options->queue, err);
+    if (rc == 0 && options->kind != NULL)
+        rc = name_check("kind", options->kind, err);
     if (rc == 0)
-        rc = cli_connect(cli, &conn, NULL, err);
+        rc = cli_connect(cli, "pawl_reader", &conn, &target, err);
     if (rc < 0)
         return rc;
     state.out = cli_out_new(cli, columns, sizeof(columns) / sizeof(*columns));
     if (state.out == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
-    out_none(state.out, "no jobs");
+    if (!cli->quiet)
+        out_none(state.out, is_filtered(options) ? "no such jobs" : "no jobs");
     rc = client_job_list(conn,
                          &(struct job_list){
                              .queue = options->queue,
@@ -150,14 +162,11 @@ static int run_list(struct cli *cli, struct pawl_err *err)
                          show_row,
                          &state,
                          err);
-    if (rc == 0)
-        rc = out_end(state.out, state.now, err);
+    rc = rc == 0 ? out_end(state.out, state.now, err) : cli_denied(&target, "pawl_reader", err);
     out_free(state.out);
     if (rc == 0 && state.n == options->limit) {
-        cli_note(cli,
-                 "there may be more: --limit %lld, or --before %lld for the next ones",
-                 (long long)options->limit * 10,
-                 (long long)state.last_id);
+        cli_note(
+            cli, "there may be more: --before %lld shows the next ones", (long long)state.last_id);
     }
     return rc;
 }

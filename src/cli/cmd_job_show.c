@@ -268,13 +268,14 @@ static int run(struct cli *cli, struct pawl_err *err)
     CLEANUP(buf_deinit)
     struct buf story;
     struct show show = {.cli = cli, .story = &story};
+    struct target target;
     int64_t id;
     int rc = text_parse_int(cli->args[0], 1, INT64_MAX, &id, NULL);
 
     buf_init(&story, STORY_MAX);
     if (rc < 0)
         return verb_usage(cli, err, "\"%s\" is not the id of a job", cli->args[0]);
-    rc = cli_connect(cli, &conn, NULL, err);
+    rc = cli_connect(cli, "pawl_reader", &conn, &target, err);
     if (rc < 0)
         return rc;
     if (cli->output != OUT_TABLE) {
@@ -284,7 +285,9 @@ static int run(struct cli *cli, struct pawl_err *err)
         out_single(show.out);
     }
     rc = client_job_show(conn, id, on_job, &show, err);
-    if (rc == 0)
+    if (rc < 0)
+        rc = cli_denied(&target, "pawl_reader", err);
+    else
         rc = show.out != NULL ? out_end(show.out, show.now, err)
                               : out_write(buf_str(&story), story.len, err);
     out_free(show.out);

@@ -80,19 +80,22 @@ static int run_list(struct cli *cli, struct pawl_err *err)
 {
     const struct queue_options *options = cli->options;
     struct list_state state = {0};
+    struct target target;
     CLEANUP(sync_close)
     PGconn *conn = NULL;
-    int rc = cli_connect(cli, &conn, NULL, err);
+    int rc = cli_connect(cli, "pawl_reader", &conn, &target, err);
 
     if (rc < 0)
         return rc;
     state.out = cli_out_new(cli, columns, sizeof(columns) / sizeof(*columns));
     if (state.out == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
-    out_none(state.out, "no queues yet: a queue appears with its first job (pawl enqueue --help)");
+    if (!cli->quiet)
+        out_none(state.out,
+                 "no queues yet: a queue appears with its first job (pawl enqueue --help)");
     rc = client_queue_list(conn, options->count_max, show_queue, &state, err);
-    if (rc == 0)
-        rc = out_end(state.out, clock_wall_us(&clock_system), err);
+    rc = rc == 0 ? out_end(state.out, clock_wall_us(&clock_system), err)
+                 : cli_denied(&target, "pawl_reader", err);
     out_free(state.out);
     if (state.capped) {
         cli_note(cli,
@@ -110,26 +113,45 @@ static const char *who(void)
     return user != NULL ? user->pw_name : "unknown";
 }
 
+/* Every name is checked before anything is changed. */
+static int
+open_for_change(struct cli *cli, PGconn **ret_conn, struct target *ret_target, struct pawl_err *err)
+{
+    for (size_t i = 0; i < cli->n_args; i++) {
+        int rc = name_check("queue", cli->args[i], err);
+
+        if (rc < 0)
+            return rc;
+    }
+    return cli_connect(cli, "pawl_server", ret_conn, ret_target, err);
+}
+
 static int run_pause(struct cli *cli, struct pawl_err *err)
 {
     CLEANUP(sync_close)
     PGconn *conn = NULL;
-    int rc = cli_connect(cli, &conn, NULL, err);
+    struct target target;
+    int rc = open_for_change(cli, &conn, &target, err);
 
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; rc == 0 && i < cli->n_args; i++) {
         rc = client_queue_pause(conn, cli->args[i], who(), err);
         if (rc == 0)
             cli_note(cli, "queue %s is paused; jobs that run go on", cli->args[i]);
     }
-    return rc;
+    return rc < 0 ? cli_denied(&target, "pawl_server", err) : 0;
 }
 
 static int run_resume(struct cli *cli, struct pawl_err *err)
 {
     CLEANUP(sync_close)
     PGconn *conn = NULL;
-    int rc = cli_connect(cli, &conn, NULL, err);
+    struct target target;
+    int rc = open_for_change(cli, &conn, &target, err);
 
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; rc == 0 && i < cli->n_args; i++) {
         bool was_paused;
 
@@ -138,7 +160,7 @@ static int run_resume(struct cli *cli, struct pawl_err *err)
             cli_note(
                 cli, was_paused ? "queue %s goes on" : "queue %s was not paused", cli->args[i]);
     }
-    return rc;
+    return rc < 0 ? cli_denied(&target, "pawl_server", err) : 0;
 }
 
 static const struct option_spec list_options[] = {

@@ -11,6 +11,9 @@
 #include "cli/worker.h"
 #include "pg/sync.h"
 
+#define LEASE_MIN_MS 100 /* a few renewals have to fit in */
+#define LEASE_MAX_MS ((int64_t)24 * 60 * 60 * MS_PER_S)
+
 struct work_options {
     struct option_list queues;
     struct option_list execs;
@@ -38,6 +41,7 @@ struct work {
     struct cli *cli;
     struct out *out; /* NULL for people: a line a job, as it happens */
     struct worker *worker;
+    size_t n_settled;
     struct pawl_err err;
 };
 
@@ -72,6 +76,7 @@ static void on_settled(void *data, const struct settled *settled)
     struct work *work = data;
     const struct outcome *outcome = settled->outcome;
 
+    work->n_settled++;
     if (work->out == NULL) {
         print_line(work, settled);
         return;
@@ -122,7 +127,6 @@ static int work_until_stopped(struct cli *cli,
         work->out = cli_out_new(cli, columns, sizeof(columns) / sizeof(*columns));
         if (work->out == NULL)
             return err_set(err, PAWL_ENOMEM, "out of memory");
-        out_none(work->out, NULL);
     }
     rc = worker_run(work->worker, options, err);
     if (rc == 0 && work->err.code < 0) {
@@ -130,10 +134,52 @@ static int work_until_stopped(struct cli *cli,
         rc = err->code;
     }
     if (work->out != NULL) {
-        if (rc == 0)
-            rc = out_end(work->out, clock_wall_us(&clock_system), err);
+        struct pawl_err end_err;
+        int end_rc = out_end(work->out, clock_wall_us(&clock_system), &end_err);
+
+        /* The document is ended whatever happened. */
+        if (rc == 0 && end_rc < 0) {
+            *err = end_err;
+            rc = end_rc;
+        }
         out_free(work->out);
     }
+    if (rc == 0 && options->until_empty && work->n_settled == 0)
+        cli_note(cli, "nothing was due for these kinds in these queues; see pawl job list");
+    return rc;
+}
+
+static int check_usage(struct cli *cli, struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+
+    if (options->execs.n == 0)
+        return verb_usage(cli, err, "nothing to run jobs with: --exec KIND=COMMAND is missing");
+    if (options->lease_ms < LEASE_MIN_MS || options->lease_ms > LEASE_MAX_MS)
+        return verb_usage(cli, err, "--lease must be between 100ms and 1d");
+    if (options->poll_ms < 1)
+        return verb_usage(cli, err, "--poll must be at least 1ms");
+    for (size_t i = 0; i < options->queues.n; i++) {
+        int rc = name_check("queue", options->queues.items[i], err);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Whatever is wrong with the database is said now and clearly; later troubles are waited out. */
+static int find_database(struct cli *cli,
+                         const struct worker_options *options,
+                         struct target *ret_target,
+                         struct pawl_err *err)
+{
+    CLEANUP(sync_close)
+    PGconn *conn = NULL;
+    int rc = cli_connect(cli, "pawl_worker", &conn, ret_target, err);
+
+    if (rc == 0 && worker_check(conn, options, err) < 0)
+        rc = cli_denied(ret_target, "pawl_worker", err);
     return rc;
 }
 
@@ -145,42 +191,30 @@ static int run(struct cli *cli, struct pawl_err *err)
     struct worker worker = {0};
     struct work work = {.cli = cli, .worker = &worker};
     struct target target;
-    PGconn *conn = NULL;
+    struct worker_options worker_options = {
+        .target = &target,
+        .queues = options->queues.n > 0 ? options->queues.items : default_queue,
+        .n_queues = options->queues.n > 0 ? options->queues.n : 1,
+        .handlers = handlers,
+        .n_handlers = options->execs.n,
+        .concurrency = (size_t)options->concurrency,
+        .lease_ms = options->lease_ms,
+        .poll_ms = options->poll_ms,
+        .drain_ms = options->drain_ms,
+        .until_empty = options->once,
+        .unprepared = options->unprepared,
+        .log_stderr = options->stderr_to_log,
+        .log = cli->log,
+        .settled = on_settled,
+        .data = &work,
+    };
+    int rc = check_usage(cli, err);
 
-    if (options->execs.n == 0)
-        return verb_usage(cli, err, "nothing to run jobs with: --exec KIND=COMMAND is missing");
-    int rc = split_execs(cli, handlers, err);
-
-    for (size_t i = 0; rc == 0 && i < options->queues.n; i++)
-        rc = name_check("queue", options->queues.items[i], err);
-    /* Whatever is wrong with the database is said now and clearly; later troubles are waited out.
-     */
     if (rc == 0)
-        rc = cli_connect(cli, &conn, &target, err);
-    sync_close(&conn);
-    if (rc < 0)
-        return rc;
-    return work_until_stopped(
-        cli,
-        &work,
-        &(struct worker_options){
-            .target = &target,
-            .queues = options->queues.n > 0 ? options->queues.items : default_queue,
-            .n_queues = options->queues.n > 0 ? options->queues.n : 1,
-            .handlers = handlers,
-            .n_handlers = options->execs.n,
-            .concurrency = (size_t)options->concurrency,
-            .lease_ms = options->lease_ms,
-            .poll_ms = options->poll_ms,
-            .drain_ms = options->drain_ms,
-            .until_empty = options->once,
-            .unprepared = options->unprepared,
-            .log_stderr = options->stderr_to_log,
-            .log = cli->log,
-            .settled = on_settled,
-            .data = &work,
-        },
-        err);
+        rc = split_execs(cli, handlers, err);
+    if (rc == 0)
+        rc = find_database(cli, &worker_options, &target, err);
+    return rc < 0 ? rc : work_until_stopped(cli, &work, &worker_options, err);
 }
 
 static void defaults(void *data)

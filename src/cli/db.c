@@ -1,6 +1,8 @@
 /* db: from --db and the environment to a connection. */
 #include "cli/db.h"
 
+#include <string.h>
+
 #include "pg/sync.h"
 #include "store/migrate.h"
 
@@ -58,13 +60,35 @@ int cli_open(struct cli *cli, const struct target *target, PGconn **ret_conn, st
     return 0;
 }
 
-int cli_connect(struct cli *cli, PGconn **ret_conn, struct target *ret_target, struct pawl_err *err)
+int cli_denied(const struct target *target, const char *role, struct pawl_err *err)
+{
+    const char *user = target_value(target, "user");
+
+    if (err->code != PAWL_EDENIED || strcmp(err->sqlstate, "42501") != 0)
+        return err->code;
+    return err_hint(err,
+                    "Connect as another user, or have an administrator of the database run: "
+                    "GRANT %s TO %s%s%s",
+                    role,
+                    user != NULL ? "\"" : "",
+                    user != NULL ? user : "this user",
+                    user != NULL ? "\"" : "");
+}
+
+int cli_connect(struct cli *cli,
+                const char *role,
+                PGconn **ret_conn,
+                struct target *ret_target,
+                struct pawl_err *err)
 {
     struct target target;
     int rc = cli_target(cli, &target, NULL, err);
 
-    if (rc == 0)
+    if (rc == 0) {
         rc = cli_open(cli, &target, ret_conn, err);
+        if (rc < 0)
+            rc = cli_denied(&target, role, err);
+    }
     if (rc == 0 && ret_target != NULL)
         *ret_target = target;
     return rc;

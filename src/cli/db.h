@@ -16,9 +16,17 @@
 int cli_target(struct cli *cli, struct target *ret_target, bool *ret_started, struct pawl_err *err)
     MUST_CHECK;
 
-/* A connection on a schema that this binary understands. ret_target may be NULL. */
-int cli_connect(struct cli *cli, PGconn **ret_conn, struct target *ret_target, struct pawl_err *err)
-    MUST_CHECK;
+/* A connection on a schema that this binary understands. role: what the user needs for the work
+ * ahead, for the hint when that is refused. ret_target may be NULL. */
+int cli_connect(struct cli *cli,
+                const char *role,
+                PGconn **ret_conn,
+                struct target *ret_target,
+                struct pawl_err *err) MUST_CHECK;
+
+/* When the database refused a statement for want of rights, the hint becomes the GRANT that gives
+ * them. Returns err->code. */
+int cli_denied(const struct target *target, const char *role, struct pawl_err *err);
 
 /* The two steps of cli_connect, for verbs that need what happens between them. */
 int cli_open(struct cli *cli, const struct target *target, PGconn **ret_conn, struct pawl_err *err)

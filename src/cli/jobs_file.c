@@ -11,18 +11,28 @@
 struct line {
     struct arena *arena;
     struct job_new job;
+    bool has_delay;
+    bool has_at;
 };
 
 typedef int (*member_fn)(struct line *line, struct json_span value, struct pawl_err *err);
 
+static int
+string(struct line *line, struct json_span value, const char **ret_text, struct pawl_err *err)
+{
+    if (value.data[0] != '"')
+        return err_set(err, PAWL_EINVAL, "it must be a string, in quotes");
+    return json_span_string(value, line->arena, ret_text, err);
+}
+
 static int on_kind(struct line *line, struct json_span value, struct pawl_err *err)
 {
-    return json_span_string(value, line->arena, &line->job.kind, err);
+    return string(line, value, &line->job.kind, err);
 }
 
 static int on_queue(struct line *line, struct json_span value, struct pawl_err *err)
 {
-    return json_span_string(value, line->arena, &line->job.queue, err);
+    return string(line, value, &line->job.queue, err);
 }
 
 static int on_payload(struct line *line, struct json_span value, struct pawl_err *err)
@@ -43,6 +53,8 @@ static int number(struct line *line,
 
     if (text == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
+    if (value.data[0] == '"')
+        return err_set(err, PAWL_EINVAL, "it must be a number, without quotes");
     return text_parse_int(text, min, max, ret, err);
 }
 
@@ -72,7 +84,7 @@ duration(struct line *line, struct json_span value, int64_t *ret_ms, struct pawl
 {
     const char *text;
 
-    if (value.len > 0 && value.data[0] != '"') {
+    if (value.data[0] != '"') {
         text = arena_strndup(line->arena, value.data, value.len);
         if (text == NULL)
             return err_set(err, PAWL_ENOMEM, "out of memory");
@@ -87,6 +99,7 @@ duration(struct line *line, struct json_span value, int64_t *ret_ms, struct pawl
 
 static int on_delay(struct line *line, struct json_span value, struct pawl_err *err)
 {
+    line->has_delay = true;
     line->job.at_us = 0;
     return duration(line, value, &line->job.delay_ms, err);
 }
@@ -94,8 +107,10 @@ static int on_delay(struct line *line, struct json_span value, struct pawl_err *
 static int on_at(struct line *line, struct json_span value, struct pawl_err *err)
 {
     const char *text;
-    int rc = json_span_string(value, line->arena, &text, err);
+    int rc = string(line, value, &text, err);
 
+    line->has_at = true;
+    line->job.delay_ms = 0;
     return rc < 0 ? rc : text_parse_time(text, &line->job.at_us, err);
 }
 
@@ -185,6 +200,8 @@ int jobs_file_line(const char *text,
         if (rc < 0)
             return rc;
     }
+    if (line.has_delay && line.has_at)
+        return err_set(err, PAWL_EINVAL, "\"delay\" and \"at\" exclude each other");
     if (line.job.kind == NULL)
         return err_set(
             err, PAWL_EINVAL, "it has no \"kind\", and none was given on the command line");

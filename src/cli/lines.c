@@ -7,6 +7,13 @@
 #include <unistd.h>
 
 #define CHUNK (64 * 1024)
+#define BOM   "\xef\xbb\xbf" /* some editors put it in front of UTF-8 */
+
+/* What people call it. */
+static const char *shown(const char *name)
+{
+    return strcmp(name, "-") == 0 ? "standard input" : name;
+}
 
 static int open_input(const char *name, int *ret_fd, struct pawl_err *err)
 {
@@ -52,7 +59,7 @@ int lines_open(struct lines *lines, const char *name, size_t line_max, struct pa
 
     if (rc < 0)
         return rc;
-    *lines = (struct lines){.name = name, .fd = fd, .line_max = line_max};
+    *lines = (struct lines){.name = shown(name), .fd = fd, .line_max = line_max};
     buf_init(&lines->buf, 2 * line_max + 2 * CHUNK);
     return 0;
 }
@@ -61,6 +68,16 @@ void lines_close(struct lines *lines)
 {
     close_input(lines->fd);
     buf_deinit(&lines->buf);
+}
+
+static int too_long(const struct lines *lines, struct pawl_err *err)
+{
+    return err_set(err,
+                   PAWL_ELIMIT,
+                   "%.80s, line %lld: longer than %zu bytes",
+                   lines->name,
+                   (long long)lines->number + 1,
+                   lines->line_max);
 }
 
 int lines_next(struct lines *lines, const char **ret_line, size_t *ret_len, struct pawl_err *err)
@@ -73,19 +90,17 @@ int lines_next(struct lines *lines, const char **ret_line, size_t *ret_len, stru
         const char *end = have > searched ? memchr(line + searched, '\n', have - searched) : NULL;
         size_t len = end != NULL ? (size_t)(end - line) : have;
 
-        if (len > lines->line_max) {
-            return err_set(err,
-                           PAWL_ELIMIT,
-                           "%s, line %lld: longer than %zu bytes",
-                           lines->name,
-                           (long long)lines->number + 1,
-                           lines->line_max);
-        }
+        if (len > lines->line_max)
+            return too_long(lines, err);
         if (end != NULL || (lines->at_end && have > 0)) {
             lines->at += end != NULL ? len + 1 : len;
             lines->number++;
             if (len > 0 && line[len - 1] == '\r')
                 len--;
+            if (lines->number == 1 && len >= strlen(BOM) && memcmp(line, BOM, strlen(BOM)) == 0) {
+                line += strlen(BOM);
+                len -= strlen(BOM);
+            }
             *ret_line = line;
             *ret_len = len;
             return 1;
@@ -114,13 +129,13 @@ int read_all(const char *name, size_t max, struct buf *out, struct pawl_err *err
     do {
         size_t room = max + 1 - out->len;
 
-        n = fill(out, fd, room < CHUNK ? room : CHUNK, name, err);
+        n = fill(out, fd, room < CHUNK ? room : CHUNK, shown(name), err);
     } while (n > 0 && out->len <= max);
     close_input(fd);
     if (n < 0)
         return (int)n;
     if (out->len > max) {
-        err_set(err, PAWL_ELIMIT, "%s has more than the limit of %zu bytes", name, max);
+        err_set(err, PAWL_ELIMIT, "%s has more than the limit of %zu bytes", shown(name), max);
         return err_hint(err, "Store it elsewhere and pass a reference to it.");
     }
     return 0;

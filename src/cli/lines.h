@@ -1,6 +1,7 @@
 /*
  * lines: reading a file (or standard input, "-") line by line, with a limit on the length of a
- * line, so that no input makes the process grow without bound.
+ * line, so that no input makes the process grow without bound. Lines may end as on Windows, and a
+ * byte order mark in front of the first one is left out.
  */
 #ifndef CLI_LINES_H
 #define CLI_LINES_H
@@ -12,7 +13,7 @@
 #include "base/buf.h"
 
 struct lines {
-    const char *name; /* borrowed; for messages */
+    const char *name; /* borrowed; as messages call it */
     int fd;
     size_t line_max;
     struct buf buf;

@@ -4,7 +4,13 @@
 
 #include <signal.h>
 
-#define POLL_MAX_MS 1000
+#include "base/defer.h"
+#include "pg/sync.h"
+#include "store/job.h"
+#include "store/statements.h"
+
+#define POLL_MAX_MS     1000
+#define CHECK_BYTES_MAX (64 * 1024)
 
 static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -30,7 +36,9 @@ static void on_stopped(void *data, size_t left)
 
 void worker_stop(struct worker *worker)
 {
-    worker->n_stops++;
+    if (worker->stopping)
+        return;
+    worker->stopping = true;
     coordinator_stop(worker->coordinator);
 }
 
@@ -38,16 +46,16 @@ static void on_signal(uv_signal_t *handle, int signum)
 {
     struct worker *worker = handle->data;
 
-    log_info(
-        worker->options->log,
-        "signal",
-        LOG_STR("name",
-                signum == SIGINT   ? "SIGINT"
-                : signum == SIGHUP ? "SIGHUP"
-                                   : "SIGTERM"),
-        LOG_STR("then",
-                worker->n_stops == 0 ? "finishing what runs; once more ends it" : "ending now"));
-    worker_stop(worker);
+    log_info(worker->options->log,
+             "signal",
+             LOG_STR("name",
+                     signum == SIGINT   ? "SIGINT"
+                     : signum == SIGHUP ? "SIGHUP"
+                                        : "SIGTERM"),
+             LOG_STR("then",
+                     worker->stopping ? "ending now" : "finishing what runs; once more ends it"));
+    worker->stopping = true;
+    coordinator_stop(worker->coordinator);
 }
 
 static void on_started(void *data, const struct job *job)
@@ -73,12 +81,21 @@ static void on_tick(uv_timer_t *timer)
     worker->options->tick(worker->options->data);
 }
 
+/* As nohup does, and a shell without job control for what it puts into the background. */
+static bool is_ignored(int signum)
+{
+    struct sigaction action;
+
+    return sigaction(signum, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static void watch(struct worker *worker)
 {
     for (size_t i = 0; i < sizeof(stop_signals) / sizeof(*stop_signals); i++) {
         uv_signal_init(&worker->loop, &worker->signals[i]);
         worker->signals[i].data = worker;
-        uv_signal_start(&worker->signals[i], on_signal, stop_signals[i]);
+        if (!is_ignored(stop_signals[i]))
+            uv_signal_start(&worker->signals[i], on_signal, stop_signals[i]);
     }
     uv_timer_init(&worker->loop, &worker->tick);
     worker->tick.data = worker;
@@ -126,6 +143,25 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
         return 0;
     processes_close(worker->hands, NULL, NULL);
     return err->code;
+}
+
+int worker_check(PGconn *conn, const struct worker_options *options, struct pawl_err *err)
+{
+    CLEANUP(arena_deinit)
+    struct arena arena;
+    struct params params;
+    struct job_claim nothing = {
+        .queue = options->queues[0],
+        .limit = 0,
+        .token = uuid_random(),
+        .worker = uuid_random(),
+        .lease_ms = options->lease_ms,
+    };
+
+    arena_init(&arena, CHECK_BYTES_MAX);
+    params_init(&params, &arena);
+    job_claim_bind(&params, &nothing);
+    return sync_exec(conn, STMT(job_claim), &params, NULL, err);
 }
 
 int worker_run(struct worker *worker, const struct worker_options *options, struct pawl_err *err)

@@ -5,6 +5,7 @@
 #ifndef CLI_WORKER_H
 #define CLI_WORKER_H
 
+#include <libpq-fe.h>
 #include <uv.h>
 
 #include "engine/coordinator.h"
@@ -39,9 +40,15 @@ struct worker {
     uv_signal_t signals[3];
     uv_timer_t tick;
     const struct worker_options *options;
-    int n_stops; /* signals and worker_stop calls so far */
+    bool stopping;
     size_t left;
 };
+
+/* Tries a claim of nothing on `conn`: what would keep every claim from succeeding (rights, a
+ * read-only database, a schema of another version) is known before the worker starts. */
+int worker_check(PGconn *conn,
+                 const struct worker_options *options,
+                 struct pawl_err *err) MUST_CHECK;
 
 /* Works until stopped, or until empty. PAWL_EINTERRUPTED when it was told twice, or had to leave
  * jobs to their lease. */
@@ -49,7 +56,8 @@ int worker_run(struct worker *worker,
                const struct worker_options *options,
                struct pawl_err *err) MUST_CHECK;
 
-/* From a callback: as a signal would. */
+/* From a callback: as a first signal would. Calling it again changes nothing; only a signal
+ * insists. */
 void worker_stop(struct worker *worker);
 
 #endif

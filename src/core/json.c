@@ -89,6 +89,9 @@ static const char *reason(enum json_error_code code)
 
 static int refuse(struct pawl_err *err, const char *why, int line, int column)
 {
+    /* Nearly all of it is one line, and often that is a line of something else. */
+    if (line == 1)
+        return err_set(err, PAWL_EINVAL, "not valid JSON: %s, at column %d", why, column);
     return err_set(
         err, PAWL_EINVAL, "not valid JSON: %s, at line %d, column %d", why, line, column);
 }

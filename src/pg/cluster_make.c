@@ -17,6 +17,7 @@
 #include "pg/cluster_internal.h"
 
 #define INITDB_OUTPUT_MAX 16384
+#define INITDB_TAIL_MAX   400 /* the reason is at the end, after a long report of what went well */
 #define IDENT_MAX         2048
 
 /* What decides about safety stands at its default on purpose: fsync, synchronous_commit and
@@ -174,12 +175,14 @@ static int initdb_run(const struct cluster *cluster,
     int rc = process_run(cluster, argv, &output, &status, err);
     if (rc < 0 || status == 0)
         return rc;
-    err_set(err,
-            cluster_code_from_output(buf_str(&output)),
-            "could not make a PostgreSQL cluster in %s",
-            cluster->home);
-    return err_detail(
-        err, "%s", cluster_last_lines(buf_str(&output), output.len, CLUSTER_TAIL_MAX));
+    int code = cluster_code_from_output(buf_str(&output));
+    err_set(err, code, "could not make a PostgreSQL cluster in %s", cluster->home);
+    err_detail(err, "%s", cluster_last_lines(buf_str(&output), output.len, INITDB_TAIL_MAX));
+    if (code == PAWL_EFULL)
+        err_hint(
+            err,
+            "Make room for it (some 50 MB), or set PAWL_HOME to a directory on a larger disk.");
+    return code;
 }
 
 int cluster_make(const struct cluster *cluster, struct arena *arena, struct pawl_err *err)

@@ -18,7 +18,8 @@
 void place_init(struct place *place, const char *name)
 {
     memset(place, 0, sizeof *place);
-    snprintf(place->top, sizeof place->top, "/tmp/pawl-test-XXXXXX");
+    const char *tmp = getenv("PAWL_TEST_TMP");
+    snprintf(place->top, sizeof place->top, "%s/place-XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(place->top));
     assert_int_equal(chmod(place->top, 0755), 0);
     if (geteuid() != 0)
