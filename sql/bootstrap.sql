@@ -29,9 +29,15 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- Whoever migrates must be able to act as the owner.
-    IF NOT pg_catalog.pg_has_role(CURRENT_USER, 'pawl_owner', 'MEMBER') THEN
-        EXECUTE pg_catalog.format('GRANT pawl_owner TO %I', CURRENT_USER);
+    -- Whoever migrates must be able to act as the owner. USAGE and not MEMBER: since PostgreSQL 16 the creator of a
+    -- role is a member who may only hand it on.
+    IF NOT pg_catalog.pg_has_role(CURRENT_USER, 'pawl_owner', 'USAGE') THEN
+        BEGIN
+            EXECUTE pg_catalog.format('GRANT pawl_owner TO %I', CURRENT_USER);
+        EXCEPTION
+            WHEN insufficient_privilege THEN
+                NULL; -- a member that does not inherit can still act as it; who cannot fails below
+        END;
     END IF;
 
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'pawl') THEN

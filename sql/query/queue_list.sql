@@ -5,7 +5,7 @@
 --       paused_at timestamptz or NULL, paused_by text or NULL, keep_days int4, capped bool: the counts stopped at the limit
 -- Locks: none
 -- Index: job_pick
--- Roles: reader
+-- Roles: reader, worker
 WITH RECURSIVE hop AS (
     (SELECT queue FROM pawl.job ORDER BY queue LIMIT 1)
     UNION ALL

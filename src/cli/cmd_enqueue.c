@@ -38,6 +38,7 @@ struct enqueue_options {
 /* Jobs on their way: gathered until a statement is full, ids kept until the commit. */
 struct enqueuing {
     PGconn *conn;
+    const struct target *target;
     struct job_new jobs[JOB_ENQUEUE_MAX];
     size_t n;
     size_t bytes;
@@ -240,8 +241,9 @@ static int show_ids(struct cli *cli, const struct buf *buf, struct pawl_err *err
 
 /* Whoever sent half a file must not have to find out which half. Also when the connection was lost:
  * the commit had not been sent. */
-static int nothing_enqueued(struct pawl_err *err)
+static int nothing_enqueued(const struct enqueuing *e, struct pawl_err *err)
 {
+    cli_denied(e->target, "pawl_producer", err);
     const struct pawl_err was = *err;
 
     if (was.code == PAWL_EUNKNOWN) {
@@ -264,7 +266,7 @@ enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, str
                                : enqueue_same(e, job, options->count, err);
     if (rc < 0) {
         client_rollback(e->conn);
-        return nothing_enqueued(err);
+        return nothing_enqueued(e, err);
     }
     rc = client_commit(e->conn, err);
     if (rc == PAWL_EUNKNOWN) {
@@ -305,6 +307,7 @@ static int run(struct cli *cli, struct pawl_err *err)
     if (e == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
     e->conn = conn;
+    e->target = &target;
     arena_init(&e->arena, ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX + JOB_ENQUEUE_MAX * 1024);
     buf_init(&e->ids, COUNT_MAX * sizeof(int64_t));
     rc = enqueue_all(cli, e, &job, err);
@@ -312,8 +315,6 @@ static int run(struct cli *cli, struct pawl_err *err)
         rc = show_ids(cli, &e->ids, err);
         if (rc < 0)
             err_hint(err, "The jobs were enqueued; only their ids could not be shown.");
-    } else {
-        rc = cli_denied(&target, "pawl_producer", err);
     }
     buf_deinit(&e->ids);
     arena_deinit(&e->arena);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/defer.h"
 #include "base/text.h"
+#include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "client/inspect.h"
@@ -37,6 +38,7 @@ static const struct out_column columns[] = {
 };
 
 struct list_state {
+    const struct cli *cli;
     struct out *out;
     int64_t now;
     int64_t last_id;
@@ -67,14 +69,6 @@ static enum out_tone tone(const char *state)
     return TONE_PLAIN;
 }
 
-static void time_cell(struct out *out, int64_t us)
-{
-    if (us == 0)
-        out_null(out);
-    else
-        out_int(out, us);
-}
-
 static void show_row(void *data, const struct job_view *job)
 {
     struct list_state *state = data;
@@ -90,10 +84,10 @@ static void show_row(void *data, const struct job_view *job)
     out_int(out, job->max_attempts);
     out_int(out, job->created_at);
     out_int(out, job->due_at);
-    time_cell(out, job->started_at);
-    time_cell(out, job->finished_at);
+    cell_time(out, job->started_at);
+    cell_time(out, job->finished_at);
     out_text(out, job->worker);
-    out_text(out, job->error);
+    cell_error(state->cli, out, job->error);
     out_row(out);
     state->now = job->now;
     state->last_id = job->id;
@@ -131,7 +125,7 @@ static bool is_filtered(const struct list_options *options)
 static int run_list(struct cli *cli, struct pawl_err *err)
 {
     const struct list_options *options = cli->options;
-    struct list_state state = {.now = clock_wall_us(&clock_system)};
+    struct list_state state = {.cli = cli, .now = clock_wall_us(&clock_system)};
     CLEANUP(sync_close)
     PGconn *conn = NULL;
     struct target target;

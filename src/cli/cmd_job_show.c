@@ -8,6 +8,7 @@
 #include "base/defer.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "cli/term.h"
@@ -96,6 +97,20 @@ static void put_now(const struct show_state *state, const struct job_view *job)
     buf_putc(state->out, '\n');
 }
 
+/* The first line goes on where we are, the others stand below it. */
+static void put_lines(struct buf *out, const char *text)
+{
+    for (bool first = true; first || *text != '\0'; first = false) {
+        size_t len = strcspn(text, "\n");
+
+        if (!first)
+            buf_puts(out, "      ");
+        out_escape(out, text, len, false);
+        buf_putc(out, '\n');
+        text += len + (text[len] == '\n');
+    }
+}
+
 /* "  2026-…Z  attempt 1 failed after 12 ms on host:17: exit status 1" */
 static void put_error(const struct show_state *state, const json_t *error)
 {
@@ -115,8 +130,7 @@ static void put_error(const struct show_state *state, const json_t *error)
                (long long)json_integer_value(json_object_get(error, "attempt")),
                ran,
                worker != NULL ? worker : "a worker that is gone");
-    out_escape(state->out, text != NULL ? text : "", text != NULL ? strlen(text) : 0, false);
-    buf_putc(state->out, '\n');
+    put_lines(state->out, text != NULL ? text : "");
 }
 
 static void put_event(const struct show_state *state, int64_t us, const char *what)
@@ -130,6 +144,7 @@ static void put_event(const struct show_state *state, int64_t us, const char *wh
 static void put_timeline(const struct show_state *state, const struct job_view *job)
 {
     json_t *errors = job->errors != NULL ? json_loads(job->errors, 0, NULL) : NULL;
+    const char *worker = job->worker != NULL ? job->worker : "a worker that is gone";
     char text[256];
     char ran[TEXT_DURATION_LEN];
 
@@ -140,11 +155,11 @@ static void put_timeline(const struct show_state *state, const struct job_view *
         put_error(state, json_array_get(errors, i));
     json_decref(errors);
     if (strcmp(job->state, "running") == 0) {
-        snprintf(text, sizeof(text), "attempt %d claimed", job->attempt);
+        snprintf(text, sizeof(text), "attempt %d claimed by %s", job->attempt, worker);
         put_event(state, job->started_at, text);
     }
     if (strcmp(job->state, "done") == 0) {
-        snprintf(text, sizeof(text), "attempt %d started on %s", job->attempt, job->worker);
+        snprintf(text, sizeof(text), "attempt %d started on %s", job->attempt, worker);
         put_event(state, job->started_at, text);
     }
     if (job->finished_at != 0) {
@@ -206,22 +221,6 @@ static const struct out_column columns[] = {
     {"errors",       "errors",   OUT_BYTES},
 };
 
-static void bytes_cell(struct out *out, struct bytes bytes)
-{
-    if (bytes.data == NULL)
-        out_null(out);
-    else
-        out_textn(out, bytes.data, bytes.len);
-}
-
-static void time_cell(struct out *out, int64_t us)
-{
-    if (us == 0)
-        out_null(out);
-    else
-        out_int(out, us);
-}
-
 static void fill(struct out *out, const struct job_view *job)
 {
     out_int(out, job->id);
@@ -234,11 +233,11 @@ static void fill(struct out *out, const struct job_view *job)
     out_int(out, job->max_attempts);
     out_int(out, job->created_at);
     out_int(out, job->due_at);
-    time_cell(out, job->started_at);
-    time_cell(out, job->finished_at);
+    cell_time(out, job->started_at);
+    cell_time(out, job->finished_at);
     out_text(out, job->worker);
-    bytes_cell(out, job->payload);
-    bytes_cell(out, job->result);
+    cell_bytes(out, job->payload);
+    cell_bytes(out, job->result);
     out_text(out, job->errors);
     out_row(out);
 }

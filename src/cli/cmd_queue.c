@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/defer.h"
+#include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "client/inspect.h"
@@ -42,14 +43,6 @@ struct list_state {
     bool capped;
 };
 
-static void time_cell(struct out *out, int64_t us)
-{
-    if (us == 0)
-        out_null(out);
-    else
-        out_int(out, us);
-}
-
 static void show_queue(void *data, const struct queue_view *queue)
 {
     struct list_state *state = data;
@@ -64,11 +57,11 @@ static void show_queue(void *data, const struct queue_view *queue)
     out_int(out, queue->parked);
     if (queue->parked > 0)
         out_tone(out, TONE_BAD);
-    time_cell(out, queue->oldest_due_at);
+    cell_time(out, queue->oldest_due_at);
     out_int(out, queue->paused_at != 0);
     if (queue->paused_at != 0)
         out_tone(out, TONE_BAD);
-    time_cell(out, queue->paused_at);
+    cell_time(out, queue->paused_at);
     out_text(out, queue->paused_by);
     out_int(out, queue->keep_days);
     out_int(out, queue->capped);

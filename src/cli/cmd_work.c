@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/defer.h"
 #include "base/text.h"
+#include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "cli/worker.h"
@@ -64,7 +65,7 @@ static void print_line(struct work *work, const struct settled *settled)
         buf_printf(&line, " (attempt %d of %d)", job->attempt, job->max_attempts);
     if (settled->outcome->error != NULL) {
         buf_puts(&line, ": ");
-        out_escape(&line, settled->outcome->error, strnlen(settled->outcome->error, 2000), false);
+        put_error_line(&line, settled->outcome->error);
     }
     buf_putc(&line, '\n');
     if (out_write(buf_str(&line), line.len, &work->err) < 0)
@@ -88,10 +89,7 @@ static void on_settled(void *data, const struct settled *settled)
     out_text(work->out, settled->state != NULL ? settled->state : "stale");
     out_int(work->out, outcome->run_us);
     out_text(work->out, outcome->error);
-    if (outcome->result != NULL)
-        out_textn(work->out, outcome->result, outcome->result_len);
-    else
-        out_null(work->out);
+    cell_bytes(work->out, (struct bytes){outcome->result, outcome->result_len});
     out_row(work->out);
     if (out_failed(work->out))
         worker_stop(work->worker);
@@ -128,6 +126,8 @@ static int work_until_stopped(struct cli *cli,
         if (work->out == NULL)
             return err_set(err, PAWL_ENOMEM, "out of memory");
     }
+    if (!options->until_empty)
+        cli_note(cli, "waiting for jobs; Ctrl-C finishes what runs and ends");
     rc = worker_run(work->worker, options, err);
     if (rc == 0 && work->err.code < 0) {
         *err = work->err;

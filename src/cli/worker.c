@@ -180,8 +180,17 @@ int worker_run(struct worker *worker, const struct worker_options *options, stru
     coordinator_free(worker->coordinator);
     uv_loop_close(&worker->loop);
     if (rc == 0 && worker->left > 0) {
-        err_set(err, PAWL_EINTERRUPTED, "stopped with %zu jobs unfinished", worker->left);
-        rc = err_hint(err, "Another worker gets them when their lease has run out.");
+        bool one = worker->left == 1;
+
+        err_set(err,
+                PAWL_EINTERRUPTED,
+                "stopped with %zu job%s unfinished",
+                worker->left,
+                one ? "" : "s");
+        rc = err_hint(err,
+                      "Another worker gets %s when %s lease has run out.",
+                      one ? "it" : "them",
+                      one ? "its" : "their");
     }
     return rc;
 }

@@ -11,8 +11,8 @@
 #include "base/rand.h"
 
 /*
- * States as people see them. Live ones are worked out from the row (pawl.jobs does it in SQL); terminal ones are
- * stored in history as this number.
+ * States as people see them. Live ones are worked out from the row (the view pawl.jobs does it), terminal
+ * ones are stored in history, by these names.
  * X(name, number, text, terminal)
  */
 #define JOB_STATES(X)                                                                              \
@@ -55,7 +55,7 @@ const char *outcome_text(int kind);
 int name_check(const char *what, const char *name, struct pawl_err *err) MUST_CHECK;
 int priority_check(int64_t priority, struct pawl_err *err) MUST_CHECK;
 
-#define JOB_MAX_ATTEMPTS_DEFAULT 20 /* about nine hours of retries with the default back-off */
+#define JOB_MAX_ATTEMPTS_DEFAULT 20 /* about eight hours of retries with the default back-off */
 #define JOB_MAX_ATTEMPTS_LIMIT   1000
 
 /* A claimed job as its hands see it. */

@@ -12,8 +12,9 @@
 #define CLAIM_MAX          500 /* jobs in one claim: bounds memory and the time its locks are held */
 #define CLAIM_ERROR_MIN_MS 200
 #define CLAIM_ERROR_MAX_MS 5000
-#define UNSETTLED_MAX      4000 /* outcomes waiting for a slow database before we stop taking on more \
-                                 */
+#define UNSETTLED_MAX                                                          \
+    4000 /* outcomes waiting for a slow database before we stop taking on more \
+          */
 
 static void on_poll_timer(uv_timer_t *timer)
 {
@@ -25,9 +26,10 @@ static void sleep_for(struct coordinator *c, int64_t ms)
     uv_timer_start(&c->poll_timer, on_poll_timer, (uint64_t)ms, 0);
 }
 
-void coordinator_pump_reset(struct coordinator *c)
+void coordinator_look_again(struct coordinator *c)
 {
     c->n_empty = 0;
+    c->look_again = c->asking != NULL;
     c->sleep_ms = c->options.poll_ms;
 }
 
@@ -87,7 +89,9 @@ static void on_jobs(struct coordinator *c, struct claim *claim, const PGresult *
     }
     c->stats.claimed += n;
     claim->n_slots = n;
-    claim->n_unsent = n;
+    /* One without a slot is never sent, so no settle ends the claim and the sweeper still finds it.
+     */
+    claim->n_unsent = (size_t)PQntuples(r);
     if (n == 0) {
         free(claim);
         return;
@@ -128,10 +132,11 @@ static void on_claimed(void *data, const struct batch_end *end)
     c->next_queue = (c->next_queue + 1) % c->options.n_queues;
     if (PQntuples(end->results[0]) == 0) {
         c->stats.empty_claims++;
-        c->n_empty++;
+        c->n_empty = c->look_again ? 0 : c->n_empty + 1;
+        c->look_again = false;
         free(claim);
     } else {
-        coordinator_pump_reset(c);
+        coordinator_look_again(c);
         on_jobs(c, claim, end->results[0]);
     }
     coordinator_pump(c);

@@ -146,7 +146,7 @@ void coordinator_start(struct coordinator *c)
 {
     assert(c->state == COORDINATOR_NEW);
     c->state = COORDINATOR_WORKING;
-    coordinator_pump_reset(c);
+    coordinator_look_again(c);
     conn_start(c->settle_conn);
     conn_start(c->claim_conn);
     lease_start(&c->lease);
@@ -157,7 +157,7 @@ void coordinator_start(struct coordinator *c)
 void coordinator_wake(struct coordinator *c)
 {
     uv_timer_stop(&c->poll_timer);
-    coordinator_pump_reset(c);
+    coordinator_look_again(c);
     coordinator_pump(c);
 }
 
@@ -229,7 +229,11 @@ static void say_goodbye(struct coordinator *c)
 
 void coordinator_check_end(struct coordinator *c)
 {
-    bool quiet = c->n_running == 0 && settle_pending(&c->settle) == 0 && c->asking == NULL;
+    /* A claim that waits for a connection has no effect, and closing ends it. */
+    bool unsent =
+        conn_state(c->claim_conn) != CONN_READY && conn_state(c->settle_conn) != CONN_READY;
+    bool quiet =
+        c->n_running == 0 && settle_pending(&c->settle) == 0 && (c->asking == NULL || unsent);
 
     if (!quiet)
         return;

@@ -39,6 +39,7 @@ struct coordinator {
     struct claim *asking;  /* the claim on the wire, or NULL */
     size_t next_queue;     /* whose turn it is */
     size_t n_empty;        /* empty claims in a row; a round of all queues means: sleep */
+    bool look_again;       /* there may be work that the claim on the wire is too early to see */
     int64_t sleep_ms;      /* the length of the next sleep */
     uv_timer_t poll_timer; /* runs while asleep or backing off */
     uv_timer_t drain_timer;
@@ -51,7 +52,7 @@ struct coordinator {
 /* claim.c */
 void coordinator_pump(struct coordinator *c); /* claims if it may and there is room; else makes sure
                                                  something wakes it */
-void coordinator_pump_reset(struct coordinator *c); /* forgets that the queues were empty */
+void coordinator_look_again(struct coordinator *c); /* forgets that the queues were empty */
 
 /* finish.c */
 void coordinator_on_finished(void *data, struct run *run, const struct outcome *outcome);

@@ -17,7 +17,7 @@ void coordinator_on_finished(void *data, struct run *run, const struct outcome *
     }
     /* A job may have enqueued another: whoever works until nothing is due looks once more. */
     if (c->options.until_empty)
-        c->n_empty = 0;
+        coordinator_look_again(c);
     slot_finish(slot, outcome);
     /* Also when the claim was lost: the token decides, and if nobody took the job over, the outcome
      * is as good as any. */
@@ -60,6 +60,10 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
                  LOG_STR("kind", slot->run.job.kind));
     }
     count(&c->stats, slot, state);
+    /* It may be due again at once. */
+    if (c->options.until_empty &&
+        (slot->item.outcome.kind == OUTCOME_RETRY || slot->item.outcome.kind == OUTCOME_SNOOZE))
+        coordinator_look_again(c);
     if (c->options.settled != NULL && slot->item.outcome.kind != OUTCOME_RELEASE) {
         c->options.settled(c->options.data,
                            &(struct settled){

@@ -81,9 +81,9 @@ static void on_renewed(void *data, const struct batch_end *end)
     LIST_FOREACH_SAFE(link, after, &lease->claims) {
         struct claim *claim = LIST_ENTRY(link, struct claim, link);
 
-        /* One that came after the renewal was sent, or whose last settle is on its way, cannot be
-         * judged by it. */
-        if (claim->renewed_us >= lease->sent_us || claim->n_unsent == 0)
+        /* One that was not in the renewal, or whose last settle is on its way, cannot be judged by
+         * it. */
+        if (!claim->renewing || claim->n_unsent == 0)
             continue;
         if (answered(end->results[0], &claim->asked.token))
             claim->renewed_us = lease->sent_us;
@@ -126,7 +126,8 @@ static void on_timer(uv_timer_t *timer)
     LIST_FOREACH(link, &lease->claims) {
         struct claim *claim = LIST_ENTRY(link, struct claim, link);
 
-        if (!claim->lost)
+        claim->renewing = !claim->lost;
+        if (claim->renewing)
             tokens[n++] = claim->asked.token;
     }
     claim_renew_bind(params,

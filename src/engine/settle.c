@@ -125,11 +125,10 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
                     });
         return;
     }
-    /* Given up. The claim is no longer renewed, so the lease runs out and the sweeper takes the job
-     * back. */
+    /* Given up. It is never sent, so no settle ends its claim: once the other jobs of the claim are
+     * over nothing renews it, the lease runs out and the sweeper takes the job back. */
     list_remove(&slot->link);
     settle->n_waiting--;
-    slot->claim->lost = true;
     settle->options.settled(settle->options.data, slot, NULL);
 }
 

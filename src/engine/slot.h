@@ -32,6 +32,7 @@ struct claim {
                         ends it */
     int64_t renewed_us; /* steady clock at the send of the claim or of the last renewal that
                            succeeded */
+    bool renewing;      /* the renewal under way names it */
     bool lost; /* the database no longer knows it: whatever its jobs do counts for nothing */
 };
 

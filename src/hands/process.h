@@ -6,8 +6,7 @@
  *        │                          │                                    │
  *        └──────────── the command ended: its pidfd says so ─────────────┘
  *                                   ▼
- *                               draining ──stdout and stderr at their end, or patience over──►
- * reported
+ *                               draining ──pipes at their end, or patience over──► reported
  *
  * Conserved: every process that started is reported exactly once, from the loop; its id stays taken
  * (unreaped) until its group has been killed; its memory goes when the last of its handles is

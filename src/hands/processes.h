@@ -2,38 +2,43 @@
  * processes: hands that run each job as a child process of its own, `/bin/sh -c COMMAND`.
  *
  * What a command sees
- *   stdin    the payload, byte for byte, then end of file; it need not be read.
- *   stdout   becomes the result, one trailing newline removed; nothing printed is no result.
- *   stderr   its last lines become part of the error when the run does not end well.
- *   environment: that of this process as it was at processes_new, and PAWL_JOB_ID, PAWL_JOB_KIND,
- * PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS and PAWL_JOB_TOKEN (the fence, for
- * commands that write where two attempts could meet). Nothing is taken out of it, database
- * passwords included: a command often enqueues the next job, and the environment is the operator's.
- * Who does not want that says `env -u PGPASSWORD COMMAND`. signals  all at their defaults, none
- * blocked. No file descriptor but 0, 1 and 2. process  leader of a process group of its own. When
- * the command ends, whatever is left in that group is killed, so that a free slot means that
- * nothing runs; a daemon that shall outlive its job leaves with setsid(1).
+ *   stdin        the payload, byte for byte, then end of file; it need not be read
+ *   stdout       becomes the result, one trailing newline removed; nothing printed is no result
+ *   stderr       its last lines become part of the error when the run does not end well
+ *   environment  that of this process as it was at processes_new, and PAWL_JOB_ID, PAWL_JOB_KIND,
+ *                PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS and PAWL_JOB_TOKEN (the
+ *                fence, for commands that write where two attempts could meet). Nothing is taken out
+ *                of it, database passwords included: a command often enqueues the next job, and the
+ *                environment is the operator's. Who does not want that says
+ *                `env -u PGPASSWORD COMMAND`
+ *   signals      all at their defaults, none blocked
+ *   descriptors  0, 1 and 2, no others
+ *   process      leader of a process group of its own. When the command ends, whatever is left in
+ *                that group is killed, so that a free slot means that nothing runs; a daemon that
+ *                shall outlive its job leaves with setsid(1)
  *
  * What its ending means
- *   exit status 0             done, unless more than result_max bytes were printed: then FAIL. The
- * work was done, so it must not be repeated, and a cut result would be a silent lie. exit status 65
- * FAIL, no further attempt (PROCESSES_EXIT_FAIL, EX_DATAERR of sysexits.h: bad input stays bad) any
- * other status, or      RETRY by the retry policy, with the status or the signal and the last lines
- * of stderr as error. death by a signal         126 and 127 (not executable, not found) are retried
- * too: an installation can be repaired.
+ *   exit status 0     done, unless more than result_max bytes were printed: then FAIL. The work was
+ *                     done, so it must not be repeated, and a cut result would be a silent lie
+ *   exit status 65    FAIL, no further attempt (EX_DATAERR of sysexits.h: bad input stays bad)
+ *   any other status  RETRY by the retry policy, with the status and the last lines of stderr as the
+ *                     error. 126 and 127 (not executable, not found) too: an installation can be
+ *                     repaired
+ *   death by signal   RETRY likewise
  *
- * A run that is stopped gets SIGTERM, as a group, and SIGKILL when term_grace_ms have passed; a
- * second stop kills at once. Once it was told to stop, the reason decides and no longer the exit
- * status: many programs answer SIGTERM with 0 without having finished, and a job run twice is
- * better than a job lost. A command that had already ended keeps its own ending. longer than
- * job.timeout_ms, or STOP_TIMEOUT   RETRY by the retry policy STOP_SHUTDOWN RETRY at once (delay
- * 0); it was started, so the attempt counts STOP_CANCELLED                                CANCEL
- *   STOP_LOST                                     RETRY; nobody listens
- * Of several reasons the first in this order is reported: lost, cancelled, timeout, shutdown.
+ * A run that is stopped gets SIGTERM, as a group, and SIGKILL when term_grace_ms have passed; a second
+ * stop kills at once. Once it was told to stop, the reason decides and no longer the exit status: many
+ * programs answer SIGTERM with 0 without having finished, and a job run twice is better than a job
+ * lost. A command that had already ended keeps its own ending.
+ *   STOP_LOST                     RETRY; nobody listens
+ *   STOP_CANCELLED                CANCEL
+ *   STOP_TIMEOUT, job.timeout_ms  RETRY by the retry policy
+ *   STOP_SHUTDOWN                 RETRY at once (delay 0); it was started, so the attempt counts
+ * Of several reasons the first in this list is reported.
  *
  * Everything here belongs to the thread of the loop. The library's rule about signals holds: no
- * handler or mask of this process is ever touched, and writing to a command that does not read
- * raises no SIGPIPE (see spawn.h).
+ * handler or mask of this process is ever touched, and writing to a command that does not read raises
+ * no SIGPIPE (see spawn.h).
  */
 #ifndef HANDS_PROCESSES_H
 #define HANDS_PROCESSES_H

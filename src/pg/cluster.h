@@ -4,10 +4,10 @@
  * directory of mode 0700:
  *
  *     $PAWL_HOME, else $XDG_DATA_HOME/pawl, else ~/.local/share/pawl; for root /var/lib/pawl
- *       lock        held while somebody makes, starts, stops or destroys the cluster; also marks
- * the home as ours data/       the data directory (data.new while it is being made or removed) log/
- * server.Mon.log ... server.Sun.log, a week in all; start.log: what the last start said run/ the
- * socket, unless the path is too long for one: then a directory below /tmp
+ *       lock   held while somebody makes, starts, stops or destroys the cluster; marks it as ours
+ *       data/  the data directory (data.new while it is being made or removed)
+ *       log/   server.Mon.log ... server.Sun.log, a week in all; start.log: what the last start said
+ *       run/   the socket, unless the path is too long for one: then a directory below /tmp
  *
  * It listens on a unix socket only and lets in nobody but the owner of the directory (and root) by
  * peer authentication. PostgreSQL refuses to run as root. When root calls, it runs as the owner of

@@ -15,7 +15,7 @@
 #include "store/statements.h"
 
 #define MIGRATE_DEADLINE_MS (10 * 60 * 1000) /* one migration; large tables take their time */
-#define LOCK_TRIES          12               /* times the lock timeout of 5 s: a minute */
+#define LOCK_TRIES          12               /* times the lock timeout, usually 5 s: a minute */
 
 /* Compares what was applied with what we would have applied. */
 static int applied_check(const PGresult *r, int *ret_version, struct pawl_err *err)
@@ -82,11 +82,17 @@ int schema_status(PGconn *conn, struct schema_status *ret_status, struct pawl_er
     return 0;
 }
 
+#define NO_SUCH_TABLE "42P01"
+
 int schema_check(PGconn *conn, struct pawl_err *err)
 {
     int version;
     int rc = applied_version(conn, &version, err);
 
+    if (rc == PAWL_ESCHEMA && err != NULL && strcmp(err->sqlstate, NO_SUCH_TABLE) == 0) {
+        err_set(err, PAWL_ESCHEMA, "there is no schema pawl in database \"%s\" yet", PQdb(conn));
+        return err_hint(err, "Run: pawl db migrate");
+    }
     if (rc < 0)
         return rc;
     if (version < migrations_n) {
@@ -185,6 +191,11 @@ int schema_migrate(
         rc = migrate_next(conn, told, data, &more, err);
         if (rc == PAWL_ERETRY && ++tries < LOCK_TRIES)
             continue;
+        if (rc == PAWL_ERETRY) {
+            err_hint(err,
+                     "Another migration is under way, or a long transaction uses Pawl's tables. "
+                     "Nothing was changed; try again when it is over.");
+        }
         if (rc < 0)
             return rc;
         applied += more;

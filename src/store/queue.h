@@ -19,7 +19,7 @@ struct queue_view {
     int64_t paused_at;
     const char *paused_by;
     int32_t keep_days;
-    bool capped; /* there are more than were counted */
+    bool capped; /* the counts stopped at the limit: there may be more */
 };
 
 void queue_list_bind(struct params *p, int64_t count_max);

@@ -34,7 +34,9 @@ static void a_terminated_backend_loses_what_was_in_flight_and_keeps_what_was_not
     static struct ended warm, running, sent[15], unsent[20];
     memset(sent, 0, sizeof(sent));
     memset(unsent, 0, sizeof(unsent));
+    /* Prepared before, or the others would wait for that and not be in flight. */
     submit(f, &stmt_insert, 0, &warm);
+    run_until(f, warm.calls == 1);
     submit(f, &stmt_wait, 1, &running);
     for (int i = 0; i < 15; i++)
         submit(f, &stmt_insert, 1, &sent[i]);
@@ -46,16 +48,16 @@ static void a_terminated_backend_loses_what_was_in_flight_and_keeps_what_was_not
     terminate(f, pid);
     run_until(f, unsent[19].calls == 1);
     /* The server said that it gave up before it had answered: rolled back. */
-    assert_int_equal(running.verdict, PG_VERDICT_RETRY);
+    assert_ended(running, PG_VERDICT_RETRY);
     assert_string_equal(running.err.sqlstate, "57P01");
     for (int i = 0; i < 15; i++) {
         assert_int_equal(sent[i].calls, 1);
-        assert_int_equal(sent[i].verdict, PG_VERDICT_UNKNOWN);
+        assert_ended(sent[i], PG_VERDICT_UNKNOWN);
         assert_int_equal(sent[i].err.code, PAWL_EUNKNOWN);
     }
     for (int i = 0; i < 20; i++) {
         assert_int_equal(unsent[i].calls, 1);
-        assert_int_equal(unsent[i].verdict, PG_VERDICT_OK);
+        assert_ended(unsent[i], PG_VERDICT_OK);
     }
     assert_int_equal(testdb_int(&f->db, "SELECT count(*) FROM t WHERE id = 2"), 20);
     assert_int_equal(f->ready, 2);
@@ -73,15 +75,13 @@ static void a_cut_during_commit_is_unknown(void **state)
     submit(f, &stmt_insert, 1, &ended);
     proxy->mode = PROXY_CUT_ON_ANSWER;
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_UNKNOWN);
+    assert_ended(ended, PG_VERDICT_UNKNOWN);
     assert_int_equal(ended.err.code, PAWL_EUNKNOWN);
     /* And this time it had happened. */
     assert_int_equal(testdb_int(&f->db, "SELECT count(*) FROM t"), 1);
     proxy->mode = PROXY_RELAY;
     run_until(f, f->ready == 2);
     query(f, &stmt_pid);
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void a_result_without_its_sync_is_unknown(void **state)
@@ -96,11 +96,9 @@ static void a_result_without_its_sync_is_unknown(void **state)
     submit(f, &stmt_insert, 1, &ended);
     proxy->mode = PROXY_CUT_BEFORE_READY;
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_UNKNOWN);
+    assert_ended(ended, PG_VERDICT_UNKNOWN);
     assert_int_equal(ended.n_results, 0);
     proxy->mode = PROXY_RELAY;
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void a_failure_that_was_heard_is_not_unknown(void **state)
@@ -115,11 +113,9 @@ static void a_failure_that_was_heard_is_not_unknown(void **state)
     proxy->mode = PROXY_CUT_BEFORE_READY;
     run_until(f, failed.calls == 1);
     assert_int_equal(f->down, 1); /* it ended because the connection did */
-    assert_int_equal(failed.verdict, PG_VERDICT_PERMANENT);
+    assert_ended(failed, PG_VERDICT_PERMANENT);
     assert_string_equal(failed.err.sqlstate, "22012");
     proxy->mode = PROXY_RELAY;
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void a_batch_that_had_not_left_is_sent_again(void **state)
@@ -145,10 +141,8 @@ static void a_batch_that_had_not_left_is_sent_again(void **state)
     proxy->mode = PROXY_RELAY;
     run_until(f, ended.calls == 1);
     assert_int_equal(f->down, 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_OK);
+    assert_ended(ended, PG_VERDICT_OK);
     assert_int_equal(ended.bytes.len, size);
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void listen_survives_a_reconnect_and_says_look_once(void **state)
@@ -201,16 +195,14 @@ static void a_server_that_does_not_answer_the_cancel_is_dropped(void **state)
     run_until(f, proxy->held == 2); /* the batch, then the cancel on a connection of its own */
     submit(f, &stmt_echo, 7, &waiting);
     run_until(f, held.calls == 1);
-    assert_int_equal(held.verdict, PG_VERDICT_UNKNOWN);
+    assert_ended(held, PG_VERDICT_UNKNOWN);
     assert_int_equal(held.err.code, PAWL_EUNKNOWN);
     assert_true(held.took_us >= 2 * US_PER_S);
     /* The cancel still hangs in its thread; all goes on without it. */
     proxy->mode = PROXY_RELAY;
     run_until(f, waiting.calls == 1);
-    assert_int_equal(waiting.verdict, PG_VERDICT_OK);
+    assert_ended(waiting, PG_VERDICT_OK);
     proxy_cut_all(proxy);
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void it_can_be_closed_while_a_cancel_is_under_way(void **state)
@@ -227,11 +219,10 @@ static void it_can_be_closed_while_a_cancel_is_under_way(void **state)
     conn_close(f->conn, fixture_closed_cb, f);
     f->conn = NULL;
     run_until(f, held.calls == 1);
-    assert_int_equal(held.verdict, PG_VERDICT_UNKNOWN);
+    assert_ended(held, PG_VERDICT_UNKNOWN);
     assert_false(f->closed);
     proxy_cut_all(proxy);
     run_until(f, f->closed);
-    proxy_free(proxy);
 }
 
 /* A port that takes the connection (the kernel does) and never says a word. */
@@ -265,7 +256,7 @@ static void a_server_that_never_answers_meets_the_connect_deadline(void **state)
     assert_int_equal(f->down_err.code, PAWL_ECONN);
     assert_non_null(strstr(f->down_err.detail, "100 ms"));
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_CONNECTION);
+    assert_ended(ended, PG_VERDICT_CONNECTION);
     assert_int_equal(ended.err.code, PAWL_ETIMEOUT);
     assert_int_equal(f->ready, 0);
     /* Closing does not wait for the server either. */
@@ -291,8 +282,6 @@ static void a_server_that_accepts_and_closes_is_not_hammered(void **state)
     assert_int_equal(f->ready, 0);
     /* Closing in the back-off. */
     run_until(f, conn_state(f->conn) == CONN_WAITING);
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void cut_when_ready(void *data, enum conn_state state, const struct pawl_err *err)
@@ -321,8 +310,6 @@ static void a_server_that_lets_in_and_drops_is_not_hammered_either(void **state)
         uv_run(&f->loop, UV_RUN_ONCE);
     f->guard_fired = false;
     assert_true(f->ready >= 2 && f->ready < 15);
-    fixture_close(f);
-    proxy_free(proxy);
 }
 
 static void a_silent_host_is_passed_over(void **state)

@@ -20,7 +20,7 @@
 #include "support/cmocka.h"
 #include "support/testdb.h"
 
-#define GUARD_MS    20000 /* a test that hangs fails instead */
+#define GUARD_MS    50000 /* a test that hangs fails instead */
 #define DEADLINE_MS 15000
 
 struct fixture {
@@ -36,6 +36,8 @@ struct fixture {
     int ready;
     int down;
     struct pawl_err down_err;
+    void *network; /* a proxy, freed by the teardown after network_stop; NULL when there is none */
+    void (*network_stop)(void *data);
     int looks; /* on_notify with channel NULL */
     int notified;
     char channel[64];
@@ -56,11 +58,21 @@ struct ended {
         bytes; /* of the same place, when it is bytea; only its length is of use afterwards */
 };
 
+/* Zero means OK, so that it ended at all must be asked too. */
+#define assert_ended(ended, expected)                \
+    do {                                             \
+        assert_int_equal((ended).calls, 1);          \
+        assert_int_equal((ended).verdict, expected); \
+    } while (0)
+
 static int ended_order;
+static bool ended_ignored; /* the test is over, and with it the records on its stack */
 
 static inline void ended_cb(void *data, const struct batch_end *end)
 {
     struct ended *ended = data;
+    if (ended_ignored)
+        return;
     ended->calls++;
     ended->verdict = end->verdict;
     ended->order = ++ended_order;
@@ -162,6 +174,7 @@ static inline int fixture_setup(void **state)
         return -1;
     }
     *state = f;
+    ended_ignored = false;
     uv_loop_init(&f->loop);
     uv_timer_init(&f->loop, &f->guard);
     f->guard.data = f;
@@ -179,13 +192,26 @@ static inline int fixture_setup(void **state)
     return 0;
 }
 
+/* Also after a test that failed anywhere: it must neither hang nor leave anything to the next. */
 static inline int fixture_teardown(void **state)
 {
     struct fixture *f = *state;
-    fixture_close(f);
+    ended_ignored = true;
+    if (f->network_stop != NULL)
+        f->network_stop(f->network);
+    if (f->conn != NULL) {
+        conn_close(f->conn, fixture_closed_cb, f);
+        f->conn = NULL;
+    }
+    f->guard_fired = false;
+    uv_timer_start(&f->guard, fixture_guard_cb, GUARD_MS, 0);
+    uv_unref((uv_handle_t *)&f->guard);
+    while (!f->guard_fired && uv_run(&f->loop, UV_RUN_ONCE) != 0)
+        continue;
     uv_close((uv_handle_t *)&f->guard, NULL);
-    uv_run(&f->loop, UV_RUN_DEFAULT);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
     int busy = uv_loop_close(&f->loop); /* a handle left behind is a leak */
+    free(f->network);
     arena_deinit(&f->arena);
     testdb_free(&f->db);
     free(f);
@@ -222,7 +248,7 @@ static inline int64_t query(struct fixture *f, const struct stmt *stmt)
     struct ended ended = {0};
     submit_plain(f, stmt, &ended);
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_OK);
+    assert_ended(ended, PG_VERDICT_OK);
     return ended.value;
 }
 
@@ -264,11 +290,15 @@ static inline bool lock_awaited(struct fixture *f)
                       "current_database())") == 1;
 }
 
-#define run_until_waiting(f)                   \
-    do {                                       \
-        while (!lock_awaited(f)) {             \
-            uv_run(&(f)->loop, UV_RUN_NOWAIT); \
-        }                                      \
-    } while (0)
+static inline void run_until_waiting(struct fixture *f)
+{
+    uv_timer_start(&f->guard, fixture_guard_cb, GUARD_MS, 0);
+    while (!lock_awaited(f)) {
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+        if (f->guard_fired)
+            fail_msg("nobody ever waited for the lock");
+    }
+    uv_timer_stop(&f->guard);
+}
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "db/conn_fixture.h"
 
-#define BIG (20UL * 1024 * 1024)
+#define BIG             (20UL * 1024 * 1024)
+#define BIG_DEADLINE_MS 40000 /* half a second, but for valgrind */
 
 static void statements_of_a_batch_share_a_transaction(void **state)
 {
@@ -22,7 +23,7 @@ static void statements_of_a_batch_share_a_transaction(void **state)
     assert_int_equal(ended.calls, 0);
     assert_int_equal(conn_pending(f->conn), 1);
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_PERMANENT);
+    assert_ended(ended, PG_VERDICT_PERMANENT);
     assert_string_equal(ended.err.sqlstate, "22012");
     assert_int_equal(testdb_int(&f->db, "SELECT count(*) FROM t"), 0);
     assert_int_equal(conn_pending(f->conn), 0);
@@ -39,7 +40,7 @@ static void every_statement_has_its_result(void **state)
     assert_null(batch_add(batch, &stmt_echo));
     batch_submit(batch, DEADLINE_MS, ended_cb, &ended);
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_OK);
+    assert_ended(ended, PG_VERDICT_OK);
     assert_int_equal(ended.n_results, BATCH_CALLS_MAX);
     assert_int_equal(ended.value, 40);
     assert_true(ended.took_us > 0);
@@ -58,10 +59,10 @@ static void a_result_is_not_a_commit(void **state)
     submit(f, &stmt_echo, 5, &next);
     run_until(f, next.calls == 1);
     assert_int_equal(ended.calls, 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_PERMANENT);
+    assert_ended(ended, PG_VERDICT_PERMANENT);
     assert_string_equal(ended.err.sqlstate, "23505");
     assert_int_equal(ended.n_results, 0);
-    assert_int_equal(next.verdict, PG_VERDICT_OK);
+    assert_ended(next, PG_VERDICT_OK);
     assert_int_equal(next.value, 5);
     assert_int_equal(f->down, 0);
 }
@@ -72,17 +73,19 @@ static void an_aborted_batch_leaves_the_next_alone(void **state)
     testdb_exec(&f->db, "CREATE TABLE t (id int8)");
     fixture_ready(f);
     query(f, &stmt_pid);
-    struct ended bad = {0}, good = {0};
+    struct ended bad = {0}, good = {0}, last = {0};
     struct batch *batch = batch_new(f->conn);
     params_i64(batch_add(batch, &stmt_divide), 0);
     /* Its Parse is skipped too, so the next batch must not believe that it happened. */
     params_i64(batch_add(batch, &stmt_insert), 1);
     batch_submit(batch, DEADLINE_MS, ended_cb, &bad);
     submit(f, &stmt_insert, 2, &good);
-    run_until(f, good.calls == 1);
-    assert_int_equal(bad.verdict, PG_VERDICT_PERMANENT);
-    assert_int_equal(good.verdict, PG_VERDICT_OK);
-    assert_true(bad.order < good.order);
+    submit_plain(f, &stmt_pid, &last);
+    run_until(f, good.calls == 1 && last.calls == 1);
+    assert_ended(bad, PG_VERDICT_PERMANENT);
+    assert_ended(good, PG_VERDICT_OK);
+    /* In order: it did not have to fail and be sent a second time. */
+    assert_true(bad.order < good.order && good.order < last.order);
     assert_int_equal(testdb_int(&f->db, "SELECT sum(id) FROM t"), 2);
     assert_int_equal(f->down, 0);
 }
@@ -94,12 +97,12 @@ static void a_statement_that_cannot_be_prepared_can_be_later(void **state)
     struct ended ended = {0}, again = {0};
     submit(f, &stmt_insert, 1, &ended);
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_PERMANENT);
+    assert_ended(ended, PG_VERDICT_PERMANENT);
     assert_string_equal(ended.err.sqlstate, "42P01");
     testdb_exec(&f->db, "CREATE TABLE t (id int8)");
     submit(f, &stmt_insert, 1, &again);
     run_until(f, again.calls == 1);
-    assert_int_equal(again.verdict, PG_VERDICT_OK);
+    assert_ended(again, PG_VERDICT_OK);
 }
 
 static void many_batches_in_flight_end_in_order(void **state)
@@ -115,7 +118,7 @@ static void many_batches_in_flight_end_in_order(void **state)
     assert_int_equal(conn_pending(f->conn), 60);
     run_until(f, ended[59].calls == 1);
     for (int i = 0; i < 60; i++) {
-        assert_int_equal(ended[i].verdict, PG_VERDICT_OK);
+        assert_ended(ended[i], PG_VERDICT_OK);
         assert_int_equal(ended[i].order, i + 1);
     }
     assert_int_equal(testdb_int(&f->db, "SELECT count(*) FROM t WHERE id = n - 1"), 60);
@@ -164,7 +167,7 @@ static void forgotten_statements_are_prepared_again(void **state)
     submit(f, &stmt_echo, 3, &ended[3]);
     run_until(f, ended[1].calls && ended[2].calls && ended[3].calls);
     for (int i = 1; i < 4; i++)
-        assert_int_equal(ended[i].verdict, PG_VERDICT_OK);
+        assert_ended(ended[i], PG_VERDICT_OK);
     assert_int_equal(ended[1].value, 2);
     assert_int_equal(ended[3].value, 3);
     assert_int_equal(f->down, 0);
@@ -196,7 +199,7 @@ static void what_is_never_supported_is_tried_twice_and_told(void **state)
     struct ended ended = {0};
     submit_plain(f, &never, &ended);
     run_until(f, ended.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_PERMANENT);
+    assert_ended(ended, PG_VERDICT_PERMANENT);
     assert_string_equal(ended.err.sqlstate, "0A000");
     assert_int_equal(testdb_int(&f->db, "SELECT last_value FROM s"), 2);
 }
@@ -208,16 +211,16 @@ static void large_parameters_and_results_do_not_deadlock(void **state)
     char *data = malloc(BIG);
     assert_non_null(data);
     memset(data, 'x', BIG);
-    struct ended ended[4] = {0};
-    for (int i = 0; i < 4; i++) {
+    struct ended ended[2] = {0};
+    for (int i = 0; i < 2; i++) {
         struct batch *batch = batch_new(f->conn);
         params_bytes(batch_add(batch, &stmt_bytes), (struct bytes){data, BIG});
-        batch_submit(batch, DEADLINE_MS, ended_cb, &ended[i]);
+        batch_submit(batch, BIG_DEADLINE_MS, ended_cb, &ended[i]);
     }
     free(data);
-    run_until(f, ended[3].calls == 1);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(ended[i].verdict, PG_VERDICT_OK);
+    run_until(f, ended[1].calls == 1);
+    for (int i = 0; i < 2; i++) {
+        assert_ended(ended[i], PG_VERDICT_OK);
         assert_int_equal(ended[i].bytes.len, BIG);
     }
 }
@@ -237,7 +240,7 @@ static void parameters_beyond_the_limit_are_refused(void **state)
     batch_submit(batch_new(f->conn), DEADLINE_MS, ended_cb, &empty);
     assert_int_equal(ended.calls, 0);
     run_until(f, ended.calls == 1 && empty.calls == 1);
-    assert_int_equal(ended.verdict, PG_VERDICT_PERMANENT);
+    assert_ended(ended, PG_VERDICT_PERMANENT);
     assert_int_equal(ended.err.code, PAWL_ELIMIT);
     assert_int_equal(empty.err.code, PAWL_EINVAL);
     query(f, &stmt_pid);
@@ -283,7 +286,7 @@ static void a_copy_ends_the_connection_with_a_reason(void **state)
     struct ended ended = {0};
     submit_plain(f, &copy, &ended);
     run_until(f, ended.calls == 1 && f->ready == 2);
-    assert_int_equal(ended.verdict, PG_VERDICT_UNKNOWN);
+    assert_ended(ended, PG_VERDICT_UNKNOWN);
     assert_non_null(strstr(ended.err.detail, "COPY"));
     query(f, &stmt_pid);
 }
@@ -298,10 +301,10 @@ static void a_deadline_cancels_and_the_connection_goes_on(void **state)
     submit_ms(f, &stmt_wait, &one, 100, &late);
     submit(f, &stmt_echo, 9, &next);
     run_until(f, late.calls == 1 && next.calls == 1);
-    assert_int_equal(late.verdict, PG_VERDICT_RETRY);
+    assert_ended(late, PG_VERDICT_RETRY);
     assert_int_equal(late.err.code, PAWL_ETIMEOUT);
     assert_string_equal(late.err.sqlstate, "57014");
-    assert_int_equal(next.verdict, PG_VERDICT_OK);
+    assert_ended(next, PG_VERDICT_OK);
     assert_int_equal(query(f, &stmt_pid), pid);
     assert_int_equal(f->down, 0);
 }
@@ -323,7 +326,7 @@ static void a_cancel_never_hurts_the_wrong_batch(void **state)
             assert_true(late.verdict == PG_VERDICT_OK || late.verdict == PG_VERDICT_RETRY ||
                         late.verdict == PG_VERDICT_CONNECTION);
             for (int j = 0; j < 3; j++)
-                assert_int_equal(next[j].verdict, PG_VERDICT_OK);
+                assert_ended(next[j], PG_VERDICT_OK);
         }
     }
     assert_int_equal(f->down, 0);
@@ -349,7 +352,7 @@ static void only_the_oldest_is_cancelled(void **state)
     assert_int_equal(first.calls, 0);
     testdb_exec(&f->db, "SELECT pg_advisory_unlock(1)");
     run_until(f, late.calls == 1);
-    assert_int_equal(first.verdict, PG_VERDICT_OK);
+    assert_ended(first, PG_VERDICT_OK);
     assert_true(late.verdict == PG_VERDICT_OK || late.verdict == PG_VERDICT_RETRY);
     assert_true(first.order < late.order);
     assert_int_equal(f->down, 0);
@@ -464,10 +467,10 @@ static void closing_ends_what_was_sent_as_unknown_and_the_rest_without_effect(vo
     submit(f, &stmt_echo, 1, &unsent);
     fixture_close(f);
     assert_int_equal(sent.calls, 1);
-    assert_int_equal(sent.verdict, PG_VERDICT_UNKNOWN);
+    assert_ended(sent, PG_VERDICT_UNKNOWN);
     assert_int_equal(sent.err.code, PAWL_EUNKNOWN);
     assert_int_equal(unsent.calls, 1);
-    assert_int_equal(unsent.verdict, PG_VERDICT_CONNECTION);
+    assert_ended(unsent, PG_VERDICT_CONNECTION);
     assert_int_equal(unsent.err.code, PAWL_ECONN);
 }
 
@@ -479,7 +482,7 @@ static void it_can_be_closed_before_it_was_started_and_while_it_connects(void **
     assert_int_equal(conn_state(f->conn), CONN_IDLE);
     submit(f, &stmt_echo, 1, &ended);
     fixture_close(f);
-    assert_int_equal(ended.verdict, PG_VERDICT_CONNECTION);
+    assert_ended(ended, PG_VERDICT_CONNECTION);
     for (int turns = 0; turns < 6; turns++) {
         f->closed = false;
         fixture_conn_to(f, f->db.conninfo);

@@ -74,15 +74,15 @@ static inline void tick_cb(uv_timer_t *timer)
 }
 
 /* Runs the loop until cond. */
-#define run_until(f, cond)                                        \
-    do {                                                          \
-        uv_update_time(&(f)->loop);                               \
-        (f)->began_ms = uv_now(&(f)->loop);                       \
-        while (!(cond)) {                                         \
-            if (uv_now(&(f)->loop) - (f)->began_ms > GUARD_MS)    \
-                fail_msg("never happened: %s", #cond);            \
-            uv_run(&(f)->loop, UV_RUN_ONCE);                      \
-        }                                                         \
+#define run_until(f, cond)                                     \
+    do {                                                       \
+        uv_update_time(&(f)->loop);                            \
+        (f)->began_ms = uv_now(&(f)->loop);                    \
+        while (!(cond)) {                                      \
+            if (uv_now(&(f)->loop) - (f)->began_ms > GUARD_MS) \
+                fail_msg("never happened: %s", #cond);         \
+            uv_run(&(f)->loop, UV_RUN_ONCE);                   \
+        }                                                      \
     } while (0)
 
 static inline void held_closed_cb(uv_handle_t *handle)
@@ -204,24 +204,24 @@ static inline void crew_init(struct crew *crew, struct fixture *f)
     *crew = (struct crew){
         .hands = {.ops = &test_hands_ops},
         .f = f,
-        .kinds = {"k"},
-        .queues = {"q"},
+        .kinds = { "k"},
+        .queues = { "q"},
         .options =
             {
-                .target = &f->target,
-                .queues = crew->queues,
-                .n_queues = 1,
-                .hands = &crew->hands,
-                .concurrency = 4,
-                .lease_ms = 30000,
-                .poll_ms = 20,
-                .poll_max_ms = 50,
-                .drain_ms = 20000,
-                .clock = &clock_system,
-                .settled = crew_settled_cb,
-                .stopped = crew_stopped_cb,
-                .data = crew,
-            },
+                  .target = &f->target,
+                  .queues = crew->queues,
+                  .n_queues = 1,
+                  .hands = &crew->hands,
+                  .concurrency = 4,
+                  .lease_ms = 30000,
+                  .poll_ms = 20,
+                  .poll_max_ms = 50,
+                  .drain_ms = 20000,
+                  .clock = &clock_system,
+                  .settled = crew_settled_cb,
+                  .stopped = crew_stopped_cb,
+                  .data = crew,
+                  },
     };
     list_init(&crew->held);
 }
@@ -305,6 +305,23 @@ static inline int64_t count_of(struct fixture *f, const char *from)
 
     snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", from);
     return testdb_int(&f->db, sql);
+}
+
+/* Whether a statement of the coordinator waits for a lock. */
+#define WAITING(statement)                            \
+    "pg_stat_activity WHERE wait_event_type = 'Lock'" \
+    " AND query LIKE '%pawl." statement "%' AND datname = current_database()"
+
+/* A second session, to hold locks while the first looks on. */
+static inline PGconn *session(struct fixture *f, const char *sql)
+{
+    PGconn *conn = PQconnectdb(f->db.conninfo);
+    PGresult *r = PQexec(conn, sql);
+
+    if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    PQclear(r);
+    return conn;
 }
 
 /* The text is what the query gives. */

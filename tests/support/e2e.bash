@@ -16,6 +16,9 @@ bats_require_minimum_version 1.5.0
 
 : "${PAWL_TEST_DB:?run the tests through ./dev test}" "${PAWL_TEST_BIN:?}" "${PAWL_TEST_TMP:?}" "${PAWL_TEST_PSQL:?}"
 
+PYTHON=/usr/bin/python3 # Debian's own: what is first in the PATH may be a slow wrapper
+[ -x "$PYTHON" ] || PYTHON=python3
+
 setup()
 {
     DIR=$(mktemp -d "$PAWL_TEST_TMP/e2e.XXXXXX")
@@ -93,6 +96,41 @@ start_pawl()
     "$PAWL_TEST_BIN" "$@" >"$DIR/background.out" 2>"$DIR/background.err" 3>&- 4>&- &
     PID=$!
     PIDS="$PIDS $PID"
+}
+
+# What a Python expression over `it` gives, where `it` is the JSON document on stdout of the last command. Strict:
+# anything but one whole document fails.
+json()
+{
+    "$PYTHON" -c '
+import json, sys
+def unique(pairs):
+    keys = [key for key, _ in pairs]
+    if len(keys) != len(set(keys)):
+        sys.exit("a key occurs twice: %s" % keys)
+    return dict(pairs)
+it = json.loads(sys.stdin.read(), object_pairs_hook=unique)
+value = eval(sys.argv[1])
+print(value if isinstance(value, str) else json.dumps(value))' "$1" <<<"$output"
+}
+
+# The same about one job: job 17 'it["state"]'
+job()
+{
+    run_pawl job show "$1" -o json
+    assert_status 0 && json "$2"
+}
+
+# Whether a job is in a state; for eventually.
+job_is()
+{
+    [ "$(db_sql "SELECT state FROM pawl.jobs WHERE id = $1")" = "$2" ]
+}
+
+# A job that waits to be tried again is due at once.
+hurry()
+{
+    db_sql "UPDATE pawl.job SET due_at = now() WHERE id = $1"
 }
 
 # Waits until a command succeeds: eventually SECONDS COMMAND...

@@ -334,7 +334,7 @@ static void what_is_not_json_is_refused_with_a_place(void **state)
         const char *text, *has;
     } rows[] = {
         {"",                     "empty"            },
-        {" ",                    "line 1"           },
+        {" ",                    "at column"        },
         {"{n:1}",                "at column 2"      },
         {"[1,\n 2,\n oops]",     "line 3, column 5" },
         {"[1,]",                 "wrong or missing" },
@@ -344,20 +344,20 @@ static void what_is_not_json_is_refused_with_a_place(void **state)
         {"{}x",                  "at column 3"      },
         {"\"\xff\"",             "not UTF-8"        },
         {"\"\xed\xa0\x80\"",     "not UTF-8"        },
-        {"\"\\ud800\"",          "line 1"           },
-        {"\"a\nb\"",             "line 1"           },
-        {"'a'",                  "line 1"           },
-        {"01",                   "line 1"           },
-        {"+1",                   "line 1"           },
-        {".5",                   "line 1"           },
-        {"NaN",                  "line 1"           },
+        {"\"\\ud800\"",          "at column"        },
+        {"\"a\nb\"",             "at column"        },
+        {"'a'",                  "at column"        },
+        {"01",                   "at column"        },
+        {"+1",                   "at column"        },
+        {".5",                   "at column"        },
+        {"NaN",                  "at column"        },
         {"{\"a\":1,\"a\":2}",    "twice"            },
         {"{\"a\\u0000\":1}",     "key holds"        },
         {"[1e400,\n012345]",     "line 2, column 1" }, /* behind a number no double holds */
         {"[1e400,\n1e400,oops]", "line 2, column 10"},
-        {"1e400e5",              "line 1"           },
-        {"[1e400 1]",            "line 1"           },
-        {"\xef\xbb\xbf{}",       "line 1"           },
+        {"1e400e5",              "at column"        },
+        {"[1e400 1]",            "at column"        },
+        {"\xef\xbb\xbf{}",       "at column"        },
     };
 
     (void)state;

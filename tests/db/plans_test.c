@@ -1,0 +1,223 @@
+/*
+ * How PostgreSQL reaches the rows of the statements that must stay cheap, on a table large enough
+ * for it to matter: with the values known (custom plans, the first executions) and without (generic
+ * plans, all later ones). Nodes only, no costs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store_fixture.h"
+
+static struct store store;
+
+static int group_setup(void **state)
+{
+    if (store_setup(state) != 0)
+        return -1;
+    struct store *s = *state;
+
+    store = *s;
+    testdb_exec(&store.db,
+                "INSERT INTO pawl.job (queue, kind, payload, priority, due_at)"
+                " SELECT 'q' || n % 5, 'k' || n % 7, '{}', n % 10,"
+                "  now() + (n % 3 - 1) * interval '1 h' FROM generate_series(1, 50000) AS n;"
+                "INSERT INTO pawl.claim (token, worker, lease_until, job_ids)"
+                " SELECT gen_random_uuid(), gen_random_uuid(), now() - interval '1 s',"
+                "  ARRAY[n, n + 1, n + 2] FROM generate_series(1, 300, 3) AS n;"
+                "UPDATE pawl.job AS j SET token = c.token, attempt = 1"
+                " FROM pawl.claim AS c WHERE j.id = ANY (c.job_ids);"
+                "INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at,"
+                "  expires_on, state, attempt, max_attempts, priority, queue, kind, payload)"
+                " SELECT n, now(), now(), now(), now(), current_date + 7 + (n % 4)::int, 'done',"
+                "  1, 1, 4, 'q1', 'k', '' FROM generate_series(100000, 120000) AS n;"
+                "ANALYZE");
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    void *s = &store;
+
+    (void)state;
+    return store_teardown(&s);
+}
+
+/* The plan of a statement with these arguments, as one text; to be freed. */
+static char *plan_of(const struct stmt *stmt, const char *arguments, bool generic)
+{
+    size_t size = strlen(stmt->sql) + strlen(arguments) + 200;
+    char *sql = malloc(size);
+    size_t len = 0;
+
+    assert_non_null(sql);
+    testdb_exec(&store.db,
+                generic ? "SET plan_cache_mode = force_generic_plan"
+                        : "SET plan_cache_mode = force_custom_plan");
+    snprintf(sql, size, "PREPARE p AS %s", stmt->sql);
+    testdb_exec(&store.db, sql);
+    snprintf(sql, size, "EXPLAIN (COSTS OFF) EXECUTE p%s", arguments);
+    PGresult *r = PQexec(store.db.conn, sql);
+
+    free(sql);
+    if (PQresultStatus(r) != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", stmt->name, PQerrorMessage(store.db.conn));
+    for (int row = 0; row < PQntuples(r); row++)
+        len += strlen(PQgetvalue(r, row, 0)) + 1;
+    char *plan = calloc(1, len + 1);
+
+    assert_non_null(plan);
+    for (int row = 0, at = 0; row < PQntuples(r); row++)
+        at += snprintf(plan + at, len + 1 - (size_t)at, "%s\n", PQgetvalue(r, row, 0));
+    PQclear(r);
+    testdb_exec(&store.db, "DEALLOCATE p");
+    return plan;
+}
+
+/* Both plans have all the wanted nodes and none of the others. Lists end with NULL. */
+static void assert_plans(const struct stmt *stmt,
+                         const char *arguments,
+                         const char *const *wanted,
+                         const char *const *unwanted)
+{
+    for (int generic = 0; generic <= 1; generic++) {
+        char *plan = plan_of(stmt, arguments, generic != 0);
+
+        for (size_t i = 0; wanted[i] != NULL; i++) {
+            if (strstr(plan, wanted[i]) == NULL)
+                fail_msg("%s has no \"%s\":\n%s", stmt->name, wanted[i], plan);
+        }
+        for (size_t i = 0; unwanted[i] != NULL; i++) {
+            if (strstr(plan, unwanted[i]) != NULL)
+                fail_msg("%s has a \"%s\":\n%s", stmt->name, unwanted[i], plan);
+        }
+        free(plan);
+    }
+}
+
+#define NODES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NO_SCAN    NODES("Seq Scan on job", "Bitmap Heap Scan on job", "Seq Scan on history_2")
+#define UUID       "'a0000000-0000-4000-8000-000000000001'"
+
+static void a_claim_probes_the_index_and_updates_by_place(void **state)
+{
+    (void)state;
+    assert_plans(STMT(job_claim),
+                 "('q1', '{k1,k2}', 10, " UUID ", " UUID ", 30000)",
+                 NODES("Index Scan using job_pick on job c", "Tid Scan on job j", "LockRows"),
+                 NODES("Seq Scan on job", "Bitmap", "Sort", "Hash Join", "Merge Join"));
+}
+
+/* Ten outcomes, and as many as a busy process gathers. */
+static void a_settle_reaches_its_jobs_by_their_ids(void **state)
+{
+    static const int sizes[] = {1, 10, 100};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        char arguments[1200];
+        int n = sizes[i];
+
+        snprintf(arguments,
+                 sizeof(arguments),
+                 "((SELECT array_agg(n::int8) FROM generate_series(1, %d) AS n),"
+                 " array_fill(" UUID "::uuid, '{%d}'), array_fill(1::int2, '{%d}'),"
+                 " array_fill(-1::int8, '{%d}'), array_fill(''::bytea, '{%d}'),"
+                 " array_fill(''::text, '{%d}'), array_fill(1::int8, '{%d}'), 'host:1',"
+                 " ARRAY[" UUID "]::uuid[])",
+                 n,
+                 n,
+                 n,
+                 n,
+                 n,
+                 n,
+                 n);
+        /* EXECUTE takes no subqueries: the first argument as a literal. */
+        char *ids =
+            testdb_text(&store.db,
+                        n == 1    ? "SELECT '{1}'"
+                        : n == 10 ? "SELECT array_agg(n)::text FROM generate_series(1, 10) n"
+                                  : "SELECT array_agg(n)::text FROM generate_series(1, 100) n");
+        char literal[2400];
+        const char *rest = strstr(arguments, " array_fill");
+
+        assert_non_null(rest);
+        snprintf(literal, sizeof(literal), "('%s',%s", ids, rest);
+        free(ids);
+        assert_plans(STMT(job_settle),
+                     literal,
+                     NODES("Index Scan using job_pkey on job j", "on claim c"),
+                     NO_SCAN);
+    }
+}
+
+static void a_sweep_reaches_its_jobs_by_their_ids(void **state)
+{
+    (void)state;
+    assert_plans(STMT(claim_sweep), "(20)", NODES("Index Scan using job_pkey on job j"), NO_SCAN);
+}
+
+static void a_renewal_reaches_its_claims_by_their_tokens(void **state)
+{
+    (void)state;
+    testdb_exec(&store.db,
+                "INSERT INTO pawl.claim (token, worker, lease_until, job_ids) SELECT"
+                " gen_random_uuid(), gen_random_uuid(), now() + interval '1 h', '{}'"
+                " FROM generate_series(1, 5000); ANALYZE pawl.claim");
+    assert_plans(STMT(claim_renew),
+                 "(" UUID ", '{"
+                 "a0000000-0000-4000-8000-000000000001"
+                 "}', 30000, 3)",
+                 NODES("claim_pkey"),
+                 NODES("Seq Scan on claim"));
+    testdb_exec(&store.db, "DELETE FROM pawl.claim WHERE job_ids = '{}'; ANALYZE pawl.claim");
+}
+
+static void an_enqueue_only_inserts(void **state)
+{
+    (void)state;
+    assert_plans(STMT(job_enqueue),
+                 "('{q}', '{k}', '{\"\\\\x00\"}', '{4}', '{0}', '{0}', '{1}', '{0}')",
+                 NODES("Insert on job"),
+                 NODES("Scan on job", "Sort"));
+}
+
+static void one_job_is_found_by_its_id(void **state)
+{
+    (void)state;
+    assert_plans(STMT(job_show), "(77)", NODES("Index Scan using job_pkey on job j"), NO_SCAN);
+}
+
+/* With an equality or none at all the newest come off the ends of the indexes. */
+static void the_newest_jobs_come_off_the_indexes(void **state)
+{
+    (void)state;
+    assert_plans(STMT(job_list),
+                 "(NULL, NULL, '{}', 9223372036854775807, 20)",
+                 NODES("Index Scan Backward using job_pkey on job j", "Merge Append"),
+                 NO_SCAN);
+}
+
+static void queues_are_found_by_hopping(void **state)
+{
+    (void)state;
+    assert_plans(STMT(queue_list),
+                 "(1000)",
+                 NODES("Recursive Union", "using job_pick on job"),
+                 NODES("Sort Key: job", "HashAggregate\n  Group Key: job"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_claim_probes_the_index_and_updates_by_place),
+        cmocka_unit_test(a_settle_reaches_its_jobs_by_their_ids),
+        cmocka_unit_test(a_sweep_reaches_its_jobs_by_their_ids),
+        cmocka_unit_test(a_renewal_reaches_its_claims_by_their_tokens),
+        cmocka_unit_test(an_enqueue_only_inserts),
+        cmocka_unit_test(one_job_is_found_by_its_id),
+        cmocka_unit_test(the_newest_jobs_come_off_the_indexes),
+        cmocka_unit_test(queues_are_found_by_hopping),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}

@@ -1,0 +1,375 @@
+/*
+ * Who may do what: each statement of sql/query under each role, compared with the line "-- Roles:"
+ * of its file, so that a new statement is covered by its own header. And that nobody gets further
+ * than that.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dirent.h>
+
+#include "store_fixture.h"
+
+#define STATEMENTS_MAX 128
+#define PARAMETERS_MAX 24
+
+/* The roles of the matrix. `stranger` has no grants at all; it belongs to this test's database. */
+enum { PRODUCER, WORKER, READER, SERVER, OWNER, STRANGER, ROLES };
+
+static const char *const words[ROLES] = {
+    "producer", "worker", "reader", "server", "owner", "stranger"};
+
+struct statement {
+    char name[64];
+    char roles[128]; /* what follows "-- Roles:" */
+    char sql[8192];  /* without comments */
+};
+
+static size_t load(struct statement *statements)
+{
+    const char *folder = getenv("PAWL_TEST_QUERIES");
+    size_t n = 0;
+
+    assert_non_null(folder);
+    DIR *dir = opendir(folder);
+
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+        const char *dot = strrchr(e->d_name, '.');
+        struct statement *to = &statements[n];
+        char path[1024];
+        char line[1024];
+        size_t len = 0;
+
+        if (dot == NULL || strcmp(dot, ".sql") != 0)
+            continue;
+        assert_true(++n <= STATEMENTS_MAX);
+        snprintf(to->name, sizeof(to->name), "%.*s", (int)(dot - e->d_name), e->d_name);
+        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        FILE *file = fopen(path, "r");
+
+        assert_non_null(file);
+        to->roles[0] = '\0';
+        while (fgets(line, sizeof(line), file) != NULL) {
+            if (strncmp(line, "-- Roles: ", 10) == 0)
+                snprintf(to->roles, sizeof(to->roles), "%.*s", 127, line + 10);
+            if (strncmp(line, "--", 2) == 0)
+                continue;
+            len += (size_t)snprintf(to->sql + len, sizeof(to->sql) - len, "%s", line);
+            assert_true(len < sizeof(to->sql));
+        }
+        fclose(file);
+        if (to->roles[0] == '\0')
+            fail_msg("%s.sql has no line \"-- Roles: ...\"", to->name);
+    }
+    closedir(dir);
+    assert_true(n > 10);
+    return n;
+}
+
+/* Whether the header lets the role in. A server does all that producers, workers and readers do,
+ * and the owner everything; `all` means whoever may use the schema. */
+static bool allowed(const struct statement *statement, int role)
+{
+    const char *roles = statement->roles;
+
+    if (role == STRANGER)
+        return false;
+    if (role == OWNER || strncmp(roles, "all", 3) == 0 || strstr(roles, words[role]) != NULL)
+        return true;
+    return role == SERVER && strncmp(roles, "owner", 5) != 0;
+}
+
+static int parameters(const char *sql)
+{
+    int most = 0;
+
+    for (const char *at = strchr(sql, '$'); at != NULL; at = strchr(at + 1, '$')) {
+        int number = (int)strtol(at + 1, NULL, 10);
+
+        if (number > most)
+            most = number;
+    }
+    assert_true(most <= PARAMETERS_MAX);
+    return most;
+}
+
+/* Planning and starting it checks every right without doing anything. False: permission denied. */
+static bool may(struct store *s, const struct statement *statement, const char *role)
+{
+    char sql[9000];
+    char nulls[PARAMETERS_MAX * 6 + 3] = "";
+    int n = parameters(statement->sql);
+
+    if (strncmp(statement->name, "tx_", 3) == 0)
+        return true; /* BEGIN and COMMIT are nobody's to refuse */
+    for (int i = 0; i < n; i++) {
+        size_t len = strlen(nulls);
+
+        snprintf(nulls + len, sizeof(nulls) - len, "%s", i > 0 ? ", NULL" : "(NULL");
+    }
+    testdb_exec(&s->db, "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan");
+    snprintf(sql, sizeof(sql), "SET LOCAL ROLE %s", role);
+    testdb_exec(&s->db, sql);
+    snprintf(sql,
+             sizeof(sql),
+             "PREPARE p AS %s; EXPLAIN EXECUTE p%s%s",
+             statement->sql,
+             nulls,
+             n > 0 ? ")" : "");
+    PGresult *r = PQexec(s->db.conn, sql);
+    bool fine = PQresultStatus(r) == PGRES_TUPLES_OK;
+    const char *sqlstate = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+
+    if (!fine && (sqlstate == NULL || strcmp(sqlstate, "42501") != 0))
+        fail_msg("%s as %s: %s", statement->name, role, PQresultErrorMessage(r));
+    PQclear(r);
+    testdb_exec(&s->db, "ROLLBACK; DEALLOCATE ALL");
+    return fine;
+}
+
+static void create_stranger(struct store *s)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof(sql), "CREATE ROLE %s", s->db.name);
+    testdb_exec(&s->db, sql);
+}
+
+static void drop_stranger(struct store *s)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof(sql), "DROP ROLE %s", s->db.name);
+    testdb_exec(&s->db, sql);
+}
+
+static void every_statement_is_for_the_roles_its_header_names(void **state)
+{
+    struct store *s = *state;
+    struct statement *statements = calloc(STATEMENTS_MAX, sizeof(*statements));
+
+    assert_non_null(statements);
+    size_t n = load(statements);
+    int wrong = 0;
+
+    create_stranger(s);
+    for (size_t i = 0; i < n; i++) {
+        for (int role = 0; role < ROLES; role++) {
+            char name[80];
+
+            /* Whether it may use the schema at all is the next test's question. */
+            if (role == STRANGER && strncmp(statements[i].roles, "all", 3) == 0)
+                continue;
+            snprintf(name, sizeof(name), "pawl_%s", words[role]);
+            bool is = may(s, &statements[i], role == STRANGER ? s->db.name : name);
+
+            if (is != allowed(&statements[i], role)) {
+                print_error("%s is %s %s\n",
+                            statements[i].name,
+                            is ? "open to" : "refused to",
+                            words[role]);
+                wrong++;
+            }
+        }
+    }
+    drop_stranger(s);
+    free(statements);
+    assert_int_equal(wrong, 0);
+}
+
+static void as(struct store *s, const char *role)
+{
+    char sql[100];
+
+    snprintf(sql, sizeof(sql), "SET ROLE %s", role);
+    testdb_exec(&s->db, sql);
+}
+
+/* Not only planned: done. */
+static void each_role_can_do_its_work(void **state)
+{
+    struct store *s = *state;
+    static const char *const queues[] = {"q"};
+    struct uuid token;
+    char text[100];
+
+    as(s, "pawl_producer");
+    enqueue_plain(s, 3);
+    as(s, "pawl_worker");
+    worker_start_bind(
+        begin(s),
+        &(struct worker_start){.id = s->worker, .name = "w", .queues = queues, .n_queues = 1});
+    PQclear(run(s, STMT(worker_start)));
+    struct claimed c = claim(s, 2);
+    struct job_settle items[2] = {
+        item(&c, 0, (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1}),
+        item(&c, 1, (struct outcome){.kind = OUTCOME_RETRY, .error = "e", .delay_ms = -1})};
+    struct states states = settle(s, items, 2, &c.token);
+
+    assert_string_equal(states.of[0], "done");
+    assert_string_equal(states.of[1], "retrying");
+    c = claim(s, 1);
+    claim_renew_bind(begin(s), &s->worker, &c.token, 1, 1, 1);
+    PGresult *r = run(s, STMT(claim_renew));
+
+    assert_int_equal(PQntuples(r), 1);
+    token = claim_renew_row(r, 0);
+    assert_memory_equal(&token, &c.token, sizeof(token));
+    PQclear(r);
+    testdb_exec(&s->db, "UPDATE pawl.claim SET lease_until = '-infinity'");
+    sweep_on(s, s->db.conn, 10, text, sizeof(text));
+    assert_string_equal(text, "3 retrying");
+    begin(s);
+    PQclear(run(s, STMT(history_maintain)));
+    worker_stop_bind(begin(s), &s->worker);
+    PQclear(run(s, STMT(worker_stop)));
+    as(s, "pawl_reader");
+    assert_int_equal(count_of(s, "pawl.jobs"), 3);
+    as(s, "pawl_server");
+    queue_pause_bind(begin(s), "q", "me");
+    PQclear(run(s, STMT(queue_pause)));
+    queue_resume_bind(begin(s), "q");
+    PQclear(run(s, STMT(queue_resume)));
+}
+
+static void no_role_gets_further(void **state)
+{
+    struct store *s = *state;
+
+    static const struct {
+        const char *role;
+        const char *sql;
+    } tries[] = {
+        {"pawl_producer",
+         "INSERT INTO pawl.job (queue, kind, payload, attempt) VALUES ('q', 'k', '', 1)"     },
+        {"pawl_producer",
+         "INSERT INTO pawl.job (id, queue, kind, payload) VALUES (1, 'q', 'k', '')"          },
+        {"pawl_producer", "SELECT payload FROM pawl.job"                                     },
+        {"pawl_producer", "SELECT FROM pawl.jobs"                                            },
+        {"pawl_producer", "SELECT pawl.history_maintain()"                                   },
+        {"pawl_worker",   "INSERT INTO pawl.job (queue, kind, payload) VALUES ('q', 'k', '')"},
+        {"pawl_worker",   "UPDATE pawl.job SET payload = ''"                                 },
+        {"pawl_worker",   "UPDATE pawl.job SET queue = 'other'"                              },
+        {"pawl_worker",   "SELECT FROM pawl.history"                                         },
+        {"pawl_worker",   "DELETE FROM pawl.history"                                         },
+        {"pawl_worker",   "UPDATE pawl.queue SET keep_days = 0"                              },
+        {"pawl_reader",   "UPDATE pawl.job SET token = NULL"                                 },
+        {"pawl_reader",   "DELETE FROM pawl.claim"                                           },
+        {"pawl_reader",   "SELECT FROM pawl.job FOR UPDATE"                                  },
+        {"pawl_server",   "DELETE FROM pawl.history"                                         },
+        {"pawl_server",   "DELETE FROM pawl.queue"                                           },
+        {"pawl_server",   "UPDATE pawl.migration SET checksum = ''"                          },
+        {"pawl_server",   "CREATE TABLE pawl.mine ()"                                        },
+        {"pawl_server",   "DROP TABLE pawl.history_default"                                  },
+        {"pawl_server",   "SET ROLE pawl_owner"                                              },
+    };
+
+    for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+        char sql[300];
+
+        testdb_exec(&s->db, "RESET SESSION AUTHORIZATION");
+        snprintf(sql, sizeof(sql), "SET SESSION AUTHORIZATION %s", tries[i].role);
+        testdb_exec(&s->db, sql);
+        PGresult *r = PQexec(s->db.conn, tries[i].sql);
+        const char *sqlstate = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+
+        if (sqlstate == NULL || strcmp(sqlstate, "42501") != 0)
+            fail_msg("%s: %s: not refused", tries[i].role, tries[i].sql);
+        PQclear(r);
+    }
+    testdb_exec(&s->db, "RESET SESSION AUTHORIZATION");
+}
+
+static void nothing_is_granted_to_public(void **state)
+{
+    struct store *s = *state;
+
+    /* NULL stands for the default, which for functions and types includes PUBLIC. */
+    assert_int_equal(
+        count_of(s,
+                 "(SELECT coalesce(relacl, acldefault('r', relowner)) FROM pg_class"
+                 "  WHERE relnamespace = 'pawl'::regnamespace"
+                 " UNION ALL SELECT coalesce(proacl, acldefault('f', proowner)) FROM pg_proc"
+                 "  WHERE pronamespace = 'pawl'::regnamespace"
+                 " UNION ALL SELECT coalesce(typacl, acldefault('T', typowner)) FROM pg_type"
+                 "  WHERE typnamespace = 'pawl'::regnamespace AND typtype IN ('e', 'd')"
+                 " UNION ALL SELECT coalesce(nspacl, acldefault('n', nspowner)) FROM pg_namespace"
+                 "  WHERE nspname = 'pawl') AS o(acl), aclexplode(o.acl) AS a"
+                 " WHERE a.grantee = 0"),
+        0);
+    create_stranger(s);
+    as(s, s->db.name);
+    PGresult *r = PQexec(s->db.conn, "SELECT FROM pawl.migration");
+    char sqlstate[6] = "";
+
+    snprintf(sqlstate, sizeof(sqlstate), "%s", PQresultErrorField(r, PG_DIAG_SQLSTATE));
+    PQclear(r);
+    testdb_exec(&s->db, "RESET ROLE");
+    drop_stranger(s);
+    assert_string_equal(sqlstate, "42501");
+}
+
+static void functions_of_the_owner_pin_their_search_path(void **state)
+{
+    struct store *s = *state;
+
+    assert_true(count_of(s, "pg_proc WHERE pronamespace = 'pawl'::regnamespace AND prosecdef") > 0);
+    assert_int_equal(
+        count_of(s,
+                 "pg_proc WHERE pronamespace = 'pawl'::regnamespace AND prosecdef"
+                 " AND NOT coalesce(proconfig, '{}') @> '{\"search_path=pg_catalog, pg_temp\"}'"),
+        0);
+}
+
+/* Whoever may create objects puts look-alikes in front; the owner's function must not see them. */
+static void look_alikes_are_not_called_with_the_owners_rights(void **state)
+{
+    struct store *s = *state;
+
+    testdb_exec(
+        &s->db,
+        "CREATE TABLE public.trap (who text); GRANT ALL ON public.trap TO PUBLIC;"
+        "GRANT CREATE ON SCHEMA public TO pawl_worker;"
+        "INSERT INTO pawl.queue (name, keep_days) VALUES ('a', 30);"
+        "SET ROLE pawl_worker;"
+        "CREATE FUNCTION public.sprung(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO public.trap VALUES (current_user); RETURN $1; END $$;"
+        "CREATE FUNCTION public.to_regclass(text) RETURNS regclass LANGUAGE sql AS"
+        " $$ SELECT public.sprung($1)::regclass $$;"
+        "CREATE FUNCTION public.to_char(date, text) RETURNS text LANGUAGE sql AS"
+        " $$ SELECT public.sprung('20300101') $$;"
+        "CREATE FUNCTION public.format(text, text, date, date) RETURNS text LANGUAGE sql AS"
+        " $$ SELECT public.sprung('SELECT 1') $$;"
+        "CREATE FUNCTION public.cat(text, text) RETURNS text LANGUAGE sql AS"
+        " $$ SELECT public.sprung($1) $$;"
+        "CREATE OPERATOR public.|| (FUNCTION = public.cat, LEFTARG = text, RIGHTARG = text);"
+        "CREATE FUNCTION public.day(date, integer) RETURNS date LANGUAGE sql AS"
+        " $$ SELECT public.sprung('2030-01-01')::date $$;"
+        "CREATE OPERATOR public.+ (FUNCTION = public.day, LEFTARG = date, RIGHTARG = integer);"
+        "CREATE TEMP TABLE pg_inherits AS SELECT * FROM pg_catalog.pg_inherits;"
+        "CREATE TEMP TABLE pg_class AS SELECT * FROM pg_catalog.pg_class;"
+        "SET search_path = public, pg_temp, pg_catalog");
+    /* The trap works for those who fall for it. */
+    assert_int_equal(testdb_int(&s->db, "SELECT length('a'::text || 'b'::text)"), 1);
+    assert_int_equal(testdb_int(&s->db, "SELECT made FROM pawl.history_maintain()"), 4);
+    testdb_exec(&s->db, "RESET ROLE");
+    assert_text(s, "SELECT string_agg(who, ' ') FROM public.trap", "pawl_worker");
+    testdb_exec(&s->db, "RESET search_path");
+    assert_int_equal(
+        count_of(s, "pg_catalog.pg_inherits WHERE inhparent = 'pawl.history'::regclass"), 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        store_test(every_statement_is_for_the_roles_its_header_names),
+        store_test(each_role_can_do_its_work),
+        store_test(no_role_gets_further),
+        store_test(nothing_is_granted_to_public),
+        store_test(functions_of_the_owner_pin_their_search_path),
+        store_test(look_alikes_are_not_called_with_the_owners_rights),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+# pawl work when it is stopped, killed, cut off, or not alone.
+
+load ../support/e2e
+
+# A job of kind hold runs until $DIR/go exists, or the test is over and all its files are gone.
+HOLD='hold=mine=begun.$PAWL_JOB_ID.$PAWL_JOB_ATTEMPT; touch $mine; while [ -e $mine ] && [ ! -e go ]; do sleep 0.05; done'
+
+# The exit status of what start_pawl started, once it has ended.
+ended()
+{
+    status=0
+    wait "$PID" || status=$?
+}
+
+@test "SIGTERM: nothing more is claimed, what runs is finished and settled" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue hold --count 2
+    start_pawl work -c 1 --poll 20ms -e "$HOLD"
+    eventually 10 test -e begun.1.1
+    kill -TERM "$PID"
+    eventually 10 grep -q '"event":"worker_drain"' background.err
+    job_is 1 running
+    touch go
+    ended
+    assert_status 0
+    job_is 1 done
+    job_is 2 ready
+    [ "$(job 2 'it["attempt"]')" = 0 ]
+    [ "$(db_sql 'SELECT count(*) FROM pawl.worker')" = 0 ]
+    [ "$(db_sql 'SELECT count(*) FROM pawl.claim')" = 0 ]
+    grep -q '^job 1 hold done' background.out
+    grep -q '^note: waiting for jobs; Ctrl-C finishes what runs and ends' background.err
+}
+
+@test "--drain: what does not end in time is stopped and goes back without delay" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue stuck
+    start_pawl work -e 'stuck=touch begun; exec sleep 60' --drain 100ms
+    eventually 10 test -e begun
+    kill -TERM "$PID"
+    ended
+    assert_status 0
+    job_is 1 ready
+    [ "$(job 1 'it["errors"][0]["error"].split(";")[0]')" = 'stopped by the shutdown of its worker' ]
+}
+
+@test "a second SIGTERM ends at once, and another worker takes over when the lease has run out" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue hold
+    start_pawl work --lease 500ms -o json -e "$HOLD"
+    eventually 10 test -e begun.1.1
+    kill -TERM "$PID"
+    eventually 10 grep -q '"event":"worker_drain"' background.err
+    kill -TERM "$PID"
+    ended
+    assert_status 130
+    grep -q 'pawl: stopped with 1 job unfinished' background.err
+    grep -q 'hint: Another worker gets it when its lease has run out.' background.err
+    output=$(cat background.out) json it # whole all the same
+    job_is 1 running
+    touch go
+    start_pawl work -q --lease 500ms --poll 20ms -e "$HOLD"
+    eventually 10 job_is 1 done
+    [ "$(job 1 '[it["attempt"], it["errors"][0]["error"]]')" = '[2, "the worker died or lost its lease"]' ]
+}
+
+@test "kill -9 of a worker: the job comes back as attempt 2" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue hold
+    start_pawl work --lease 500ms -e "$HOLD"
+    eventually 10 test -e begun.1.1
+    kill -KILL "$PID"
+    ended
+    start_pawl work -q --lease 500ms --poll 20ms -e "$HOLD"
+    eventually 10 test -e begun.1.2
+    touch go # ends the orphan of the first worker as well
+    eventually 10 job_is 1 done
+    [ "$(job 1 '[it["attempt"], len(it["errors"])]')" = '[2, 1]' ]
+}
+
+@test "a job that kills its worker is given up after its last attempt" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue poison --max-attempts 1
+    start_pawl work --lease 300ms -e 'poison=kill -9 $PPID'
+    ended
+    start_pawl work -q --lease 300ms --poll 20ms -e poison=true
+    eventually 10 job_is 1 failed
+    [ "$(job 1 'it["errors"][-1]["error"]')" = 'the worker died or lost its lease' ]
+}
+
+@test "a lease is renewed as long as the job runs" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue long
+    start_pawl work --lease 300ms -e 'long=touch begun; sleep 1.2'
+    local first=$PID
+    eventually 10 test -e begun
+    start_pawl work -q --lease 300ms --poll 20ms -e 'long=touch stolen'
+    eventually 10 job_is 1 done
+    [ ! -e stolen ]
+    [ "$(job 1 'it["attempt"]')" = 1 ]
+    kill -0 "$first"
+}
+
+@test "two workers share the jobs, and none is run twice" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue k --count 150
+    local exec='k=echo $PAWL_JOB_ID $PPID >>ran'
+    "$PAWL_TEST_BIN" work --once -q -e "$exec" >one &
+    "$PAWL_TEST_BIN" work --once -q -e "$exec" >two
+    wait $!
+    [ "$(cut -d' ' -f1 ran | sort -n | paste -sd' ')" = "$(seq 150 | paste -sd' ')" ]
+    [ "$(cat one two | wc -l)" = 150 ]
+    [ "$(db_sql "SELECT count(*) FROM pawl.history WHERE state = 'done' AND attempt = 1")" = 150 ]
+}
+
+@test "a worker survives the loss of its connections, and so does the job it runs" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue hold --count 2
+    start_pawl work -c 1 --poll 20ms -e "$HOLD"
+    eventually 10 test -e begun.1.1
+    [ "$(db_sql "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()")" -ge 2 ]
+    touch go
+    eventually 20 job_is 2 done
+    [ "$(db_sql "SELECT count(*) FROM pawl.history WHERE state = 'done' AND attempt = 1")" = 2 ]
+}
+
+@test "no space for what a job left behind: it is kept and stored later, and the job is not run again" {
+    fresh_db
+    db_sql "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN RAISE disk_full USING MESSAGE = ''could not extend file: No space left on device''; END';
+            CREATE TRIGGER full_disk BEFORE INSERT ON pawl.history FOR EACH ROW EXECUTE FUNCTION full_disk()"
+    "$PAWL_TEST_BIN" enqueue k
+    start_pawl work -e 'k=echo ran >>ran'
+    eventually 10 grep -q '"sqlstate":"53100"' background.err
+    db_sql 'DROP TRIGGER full_disk ON pawl.history'
+    eventually 10 job_is 1 done
+    [ "$(cat ran)" = ran ]
+}
+
+@test "a paused queue is left alone until it is resumed" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue k
+    run_pawl queue pause default
+    assert_status 0
+    assert_stderr_contains 'queue default is paused; jobs that run go on'
+    run_pawl work --once -q -e k=true
+    assert_output ''
+    run_pawl job show 1
+    assert_line 'now       waits because queue default is paused (pawl queue resume default)'
+    start_pawl work -q --poll 20ms -e k=true
+    run_pawl queue resume default
+    assert_stderr_contains 'queue default goes on'
+    eventually 10 job_is 1 done
+    run_pawl queue resume default
+    assert_status 0
+    assert_stderr_contains 'queue default was not paused'
+}
+
+@test "when nobody reads its output any more, a worker finishes what runs and ends" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue quick -p 9
+    "$PAWL_TEST_BIN" enqueue quick -p 9
+    "$PAWL_TEST_BIN" enqueue hold --count 2
+    mkfifo gone
+    exec 5<>gone 6>gone 5<&-
+    # Two lines cannot be written while two jobs run: these must not be killed for it.
+    "$PAWL_TEST_BIN" work -q -c 4 --poll 20ms -e "$HOLD" -e 'quick=for i in $(seq 600); do [ -e begun.3.1 ] && [ -e begun.4.1 ] && exit 0; sleep 0.05; done' >&6 3>&- 4>&- &
+    PID=$!
+    PIDS="$PIDS $PID"
+    exec 6>&-
+    eventually 10 job_is 1 done
+    eventually 10 job_is 2 done
+    touch go
+    ended
+    assert_status 0
+    job_is 3 done
+    job_is 4 done
+    [ "$(job 3 'it["attempt"]')" = 1 ]
+}
+
+@test "a worker that was started with nohup outlives the terminal" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue k --delay 1h
+    (trap '' HUP && exec "$PAWL_TEST_BIN" work --poll 20ms -e k=true >background.out 2>background.err 3>&- 4>&-) &
+    PID=$!
+    PIDS="$PIDS $PID"
+    eventually 10 grep -q conn_ready background.err
+    kill -HUP "$PID"
+    hurry 1
+    eventually 10 job_is 1 done
+}
