@@ -325,18 +325,18 @@ static int run(struct cli *cli, struct pawl_err *err)
 }
 
 static const struct example examples[] = {
-    {"pawl demo", "Takes about eight seconds."},
+    {"pawl demo", "Takes about five seconds."},
     {NULL,        NULL                        },
 };
 
 const struct verb verb_demo = {
     .name = "demo",
     .summary = "Watch a small workload being worked off",
-    .group = "First steps",
+    .group = "Jobs",
     .description =
         "Enqueues some eighty jobs into four queues, some fast, some slow, some that fail at first and some that are due "
         "later, and runs them before your eyes. Ctrl-C stops it; jobs that are left stay in the database, and the next "
-        "demo runs them. It may be run as often as you like.",
+        "demo runs them. It may be run as often as you like. A private PostgreSQL that it had to start it also stops.",
     .examples = examples,
     .run = run,
 };

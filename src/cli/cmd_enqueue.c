@@ -372,7 +372,7 @@ static const struct option_spec options[] = {
      OPTION(OPTION_INT, count),
      .set_offset = offsetof(struct enqueue_options, count_set),
      .value = "N",
-     .help = "Enqueue the job N times",
+     .help = "Enqueue the job N times (default 1)",
      .min = 1,
      .max = COUNT_MAX},
     {.name = "from-file",

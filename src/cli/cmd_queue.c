@@ -181,7 +181,7 @@ static const struct verb verb_queue_list = {
 static const struct verb verb_queue_pause = {
     .name = "pause",
     .summary = "Stop taking jobs from a queue",
-    .description = "Workers see it within a second. Jobs that run go on, and enqueueing goes on. "
+    .description = "The next claim of every worker sees it. Jobs that run go on, and enqueueing goes on. "
                    "The pause is kept in the database, so it outlives every worker.",
     .args = "QUEUE…",
     .min_args = 1,

@@ -248,7 +248,7 @@ static const struct option_spec options[] = {
      .help = "Run at most N jobs at a time (default 4)",
      .min = 1,
      .max = 1000},
-    {.name = "once",                                                                                                           OPTION(OPTION_FLAG, once), .help = "End when nothing is due and nothing runs"},
+    {.name = "once",                                                                                                           OPTION(OPTION_FLAG, once), .help = "End when nothing is due and nothing runs; retries that are due later are not waited for"},
     {.name = "lease",
      OPTION(OPTION_DURATION, lease_ms),
      .value = "TIME",
@@ -289,7 +289,7 @@ const struct verb verb_work = {
         "up. The command finds PAWL_JOB_ID, PAWL_JOB_KIND, PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS "
         "and PAWL_JOB_TOKEN in its environment.\n\n"
         "A job belongs to this worker only as long as its lease is renewed. When the worker dies, another one gets "
-        "the job after the lease has run out. A job may therefore run more than once: make it harmless.\n\n"
+        "the job after the lease has run out. A job may therefore run more than once: make it safe to run twice.\n\n"
         "SIGTERM or Ctrl-C stops claiming and waits for running jobs; a second one ends them at once.",
     .options = options,
     .options_size = sizeof(struct work_options),

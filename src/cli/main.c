@@ -26,13 +26,15 @@ static const struct verb *const verbs[] = {
 };
 
 static const struct example first_steps[] = {
-    {"pawl help", "What there is."},
-    {NULL,        NULL            },
+    {"pawl demo",                           "See it work; it needs nothing."         },
+    {"pawl enqueue hello '{\"n\":1}'",      "A job of your own."                     },
+    {"pawl work --exec 'hello=cat' --once", "Run it: cat is a handler, too."         },
+    {NULL,                                  NULL                                     },
 };
 
 static const struct verb root = {
     .name = "pawl",
-    .summary = "Durable jobs and workflows on PostgreSQL",
+    .summary = "Durable jobs on PostgreSQL",
     .description =
         "Pawl keeps jobs in PostgreSQL and runs each of them until it is done: it claims a job before it "
         "runs, notices when a worker dies, tries again with a growing delay, and loses nothing. Without "
