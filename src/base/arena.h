@@ -35,7 +35,7 @@ char *arena_strdup(struct arena *arena, const char *s) MUST_CHECK;
 char *arena_strndup(struct arena *arena, const char *s, size_t len) MUST_CHECK;
 char *arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 
-#define arena_new(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
+#define arena_new(arena, type)          ((type *)arena_alloc((arena), sizeof(type)))
 #define arena_new_array(arena, n, type) ((type *)arena_alloc_array((arena), (n), sizeof(type)))
 
 #endif

@@ -8,8 +8,8 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
-#include <stdbool.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"

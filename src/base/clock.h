@@ -7,12 +7,13 @@
 
 #include <stdint.h>
 
-#define MS_PER_S 1000
+#define MS_PER_S  1000
 #define US_PER_MS 1000
-#define US_PER_S 1000000
+#define US_PER_S  1000000
 
 struct clock {
-    int64_t (*mono_us)(const struct clock *clock); /* never goes back; for durations and deadlines */
+    int64_t (*mono_us)(
+        const struct clock *clock); /* never goes back; for durations and deadlines */
     int64_t (*wall_us)(const struct clock *clock); /* since 1970 in UTC; for showing */
 };
 

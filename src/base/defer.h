@@ -12,11 +12,11 @@
 
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 
-#define TAKE_PTR(p)                                                                                \
-    __extension__({                                                                                \
-        __typeof__(p) taken_ = (p);                                                                \
-        (p) = NULL;                                                                                \
-        taken_;                                                                                    \
+#define TAKE_PTR(p)                 \
+    __extension__({                 \
+        __typeof__(p) taken_ = (p); \
+        (p) = NULL;                 \
+        taken_;                     \
     })
 
 static inline void free_cleanup(void *p)

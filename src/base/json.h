@@ -39,7 +39,7 @@ void json_none(struct json_writer *w); /* null */
 void json_bool(struct json_writer *w, bool value);
 void json_int(struct json_writer *w, int64_t value);
 void json_double(struct json_writer *w, double value); /* null when it is not finite */
-void json_str(struct json_writer *w, const char *s); /* NULL writes null */
+void json_str(struct json_writer *w, const char *s);   /* NULL writes null */
 void json_strn(struct json_writer *w, const char *s, size_t len);
 /* Bytes that are known to be one JSON value, written as they are. */
 void json_raw(struct json_writer *w, const char *json, size_t len);

@@ -16,9 +16,10 @@ struct list {
 #define LIST_ENTRY(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 /* The body may remove nothing but must not free the current one; use the _SAFE form for that. */
-#define LIST_FOREACH(link, head) for (struct list *link = (head)->next; link != (head); link = link->next)
-#define LIST_FOREACH_SAFE(link, after, head)                                                       \
-    for (struct list *link = (head)->next, *after = link->next; link != (head);                    \
+#define LIST_FOREACH(link, head) \
+    for (struct list *link = (head)->next; link != (head); link = link->next)
+#define LIST_FOREACH_SAFE(link, after, head)                                    \
+    for (struct list *link = (head)->next, *after = link->next; link != (head); \
          link = after, after = link->next)
 
 static inline void list_init(struct list *list)

@@ -32,11 +32,11 @@ struct level_row {
 };
 
 static const struct level_row levels[] = {
-    [LOG_DEBUG] = {"debug", "debug", "\x1b[2m" },
-    [LOG_INFO] = {"info",  "info ", "\x1b[32m"},
-    [LOG_WARN] = {"warn",  "warn ", "\x1b[33m"},
+    [LOG_DEBUG] = {"debug", "debug", "\x1b[2m"},
+    [LOG_INFO] = {"info", "info ", "\x1b[32m"},
+    [LOG_WARN] = {"warn", "warn ", "\x1b[33m"},
     [LOG_ERROR] = {"error", "error", "\x1b[31m"},
-    [LOG_OFF] = {"off",   "off  ", ""        },
+    [LOG_OFF] = {"off", "off  ", ""},
 };
 
 struct line {

@@ -58,8 +58,8 @@ void log_err(struct log *log,
              const struct log_field *fields,
              size_t n_fields);
 
-#define LOG_FIELDS(...)                                                                            \
-    (const struct log_field[]){__VA_ARGS__},                                                       \
+#define LOG_FIELDS(...)                      \
+    (const struct log_field[]){__VA_ARGS__}, \
         (sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
 
 /* log may be NULL: a library without a logger is silent. */
@@ -68,9 +68,9 @@ void log_err(struct log *log,
 #define log_info(log, event, ...)      log_at((log), LOG_INFO, (event), __VA_ARGS__)
 #define log_warn(log, event, ...)      log_at((log), LOG_WARN, (event), __VA_ARGS__)
 #define log_error(log, event, ...)     log_at((log), LOG_ERROR, (event), __VA_ARGS__)
-#define log_warn_err(log, event, err, ...)                                                         \
+#define log_warn_err(log, event, err, ...) \
     log_err((log), LOG_WARN, (event), (err), LOG_FIELDS(__VA_ARGS__))
-#define log_error_err(log, event, err, ...)                                                        \
+#define log_error_err(log, event, err, ...) \
     log_err((log), LOG_ERROR, (event), (err), LOG_FIELDS(__VA_ARGS__))
 
 /* "debug", "info", "warn", "error", "off"; -1 for anything else. */

@@ -64,11 +64,11 @@ struct duration_unit {
 static const struct duration_unit *unit_at(const char *at, size_t *ret_len)
 {
     static const struct duration_unit units[] = {
-        {"d",  (int64_t)S_PER_DAY * MS_PER_S },
-        {"h",  (int64_t)S_PER_HOUR * MS_PER_S},
-        {"m",  (int64_t)S_PER_MIN * MS_PER_S },
-        {"s",  MS_PER_S                      },
-        {"ms", 1                             },
+        {"d", (int64_t)S_PER_DAY * MS_PER_S},
+        {"h", (int64_t)S_PER_HOUR * MS_PER_S},
+        {"m", (int64_t)S_PER_MIN * MS_PER_S},
+        {"s", MS_PER_S},
+        {"ms", 1},
     };
     size_t len = 0;
 
@@ -278,9 +278,9 @@ void text_format_duration(int64_t us, char out[TEXT_DURATION_LEN])
         const char *big, *small;
     };
     static const struct pair pairs[] = {
-        {S_PER_HOUR, S_PER_MIN,  1,          "min", "s"  },
-        {S_PER_DAY,  S_PER_HOUR, S_PER_MIN,  "h",   "min"},
-        {UINT64_MAX, S_PER_DAY,  S_PER_HOUR, "d",   "h"  },
+        {S_PER_HOUR, S_PER_MIN, 1, "min", "s"},
+        {S_PER_DAY, S_PER_HOUR, S_PER_MIN, "h", "min"},
+        {UINT64_MAX, S_PER_DAY, S_PER_HOUR, "d", "h"},
     };
 
     if (abs_us < US_PER_MS) {

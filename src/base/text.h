@@ -11,8 +11,11 @@
 #include "base/err.h"
 
 /* Decimal, with an optional minus. */
-int text_parse_int(const char *text, int64_t min, int64_t max, int64_t *ret_value, struct pawl_err *err)
-    MUST_CHECK;
+int text_parse_int(const char *text,
+                   int64_t min,
+                   int64_t max,
+                   int64_t *ret_value,
+                   struct pawl_err *err) MUST_CHECK;
 
 /* "250ms", "90s", "5m", "2h", "1d", "1h30m"; a bare number is seconds. At most 10 years. Not negative. */
 int text_parse_duration(const char *text, int64_t *ret_ms, struct pawl_err *err) MUST_CHECK;

@@ -17,7 +17,7 @@ static int run_bash(struct cli *cli, struct pawl_err *err)
 
 static const struct example bash_examples[] = {
     {"source <(pawl completion bash)", "In this shell, or in ~/.bashrc for every new one."},
-    {NULL,                             NULL                                               },
+    {NULL, NULL},
 };
 
 static const struct verb verb_bash = {

@@ -175,10 +175,10 @@ static const struct verb *const verbs[] = {
 };
 
 static const struct example examples[] = {
-    {"pawl db status",                                "Which database is used, and how it is."},
-    {"pawl db psql -- -c 'SELECT * FROM pawl.queue'", "Ask it something in SQL."              },
-    {"pawl db stop",                                  "Until the next command needs it."      },
-    {NULL,                                            NULL                                    },
+    {"pawl db status", "Which database is used, and how it is."},
+    {"pawl db psql -- -c 'SELECT * FROM pawl.queue'", "Ask it something in SQL."},
+    {"pawl db stop", "Until the next command needs it."},
+    {NULL, NULL},
 };
 
 const struct verb verb_db = {

@@ -79,8 +79,8 @@ static const struct option_spec options[] = {
 
 static const struct example examples[] = {
     {"pawl db migrate --db postgres://app@db/app", "Prepare a database of yours."},
-    {"pawl db migrate --dry-run | less",           "Read it first."              },
-    {NULL,                                         NULL                          },
+    {"pawl db migrate --dry-run | less", "Read it first."},
+    {NULL, NULL},
 };
 
 const struct verb verb_db_migrate = {

@@ -89,10 +89,10 @@ static int run(struct cli *cli, struct pawl_err *err)
 }
 
 static const struct example examples[] = {
-    {"pawl db psql",                                  "A prompt."                                },
-    {"pawl db psql -- -c 'SELECT * FROM pawl.queue'", "One statement."                           },
-    {"pawl db psql -- -f report.sql --csv",           "What follows -- is for psql, see psql(1)."},
-    {NULL,                                            NULL                                       },
+    {"pawl db psql", "A prompt."},
+    {"pawl db psql -- -c 'SELECT * FROM pawl.queue'", "One statement."},
+    {"pawl db psql -- -f report.sql --csv", "What follows -- is for psql, see psql(1)."},
+    {NULL, NULL},
 };
 
 const struct verb verb_db_psql = {

@@ -11,19 +11,19 @@
 /* The private ones are null for a database of the user's own; a connection string there may hold a
  * password. */
 static const struct out_column columns[] = {
-    {"database",         "database", OUT_TEXT},
-    {"private",          "private",  OUT_BOOL},
-    {"state",            "state",    OUT_TEXT},
-    {"server_version",   "version",  OUT_TEXT},
-    {"schema",           "schema",   OUT_TEXT},
-    {"schema_version",   NULL,       OUT_INT },
-    {"pid",              "pid",      OUT_INT },
-    {"home",             "home",     OUT_TEXT},
-    {"data_directory",   "data",     OUT_TEXT},
-    {"socket_directory", "socket",   OUT_TEXT},
-    {"log_directory",    "log",      OUT_TEXT},
-    {"user",             "runs as",  OUT_TEXT},
-    {"conninfo",         "conninfo", OUT_TEXT},
+    {"database", "database", OUT_TEXT},
+    {"private", "private", OUT_BOOL},
+    {"state", "state", OUT_TEXT},
+    {"server_version", "version", OUT_TEXT},
+    {"schema", "schema", OUT_TEXT},
+    {"schema_version", NULL, OUT_INT},
+    {"pid", "pid", OUT_INT},
+    {"home", "home", OUT_TEXT},
+    {"data_directory", "data", OUT_TEXT},
+    {"socket_directory", "socket", OUT_TEXT},
+    {"log_directory", "log", OUT_TEXT},
+    {"user", "runs as", OUT_TEXT},
+    {"conninfo", "conninfo", OUT_TEXT},
 };
 
 struct status {
@@ -131,9 +131,9 @@ static int run(struct cli *cli, struct pawl_err *err)
 }
 
 static const struct example examples[] = {
-    {"pawl db status",                                       "Which database is used, and how it is."},
-    {"psql \"$(pawl db status -o json | jq -r .conninfo)\"", "The private one, with other tools."    },
-    {NULL,                                                   NULL                                    },
+    {"pawl db status", "Which database is used, and how it is."},
+    {"psql \"$(pawl db status -o json | jq -r .conninfo)\"", "The private one, with other tools."},
+    {NULL, NULL},
 };
 
 const struct verb verb_db_status = {

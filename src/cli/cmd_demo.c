@@ -33,16 +33,20 @@ static const struct part {
     int64_t jobs;
     int64_t delay_ms;
 } parts[] = {
-    {"demo-fast",  "done at once",          "demo_fast",  "echo '\"done\"'",                      60, 0},
-    {"demo-slow",  "a second of work each", "demo_slow",  "sleep 1; echo '\"slept\"'",            8,  0},
+    {"demo-fast", "done at once", "demo_fast", "echo '\"done\"'", 60, 0},
+    {"demo-slow", "a second of work each", "demo_slow", "sleep 1; echo '\"slept\"'", 8, 0},
     {"demo-flaky",
-     "fails at the first attempt",          "demo_flaky",
-     "[ \"$PAWL_JOB_ATTEMPT\" -gt 1 ] || { echo 'the first attempt always fails' >&2; exit 1; }", 6,
-     0                                                                                                 },
+     "fails at the first attempt",
+     "demo_flaky",
+     "[ \"$PAWL_JOB_ATTEMPT\" -gt 1 ] || { echo 'the first attempt always fails' >&2; exit 1; }",
+     6,
+     0},
     {"demo-later",
-     "scheduled four seconds ahead",        "demo_later",
-     "date -u '+\"%H:%M:%S\"'",                                                                   6,
-     4000                                                                                              },
+     "scheduled four seconds ahead",
+     "demo_later",
+     "date -u '+\"%H:%M:%S\"'",
+     6,
+     4000},
 };
 
 #define N_PARTS (sizeof(parts) / sizeof(*parts))
@@ -182,12 +186,12 @@ static int work(struct demo *demo, const struct target *target, struct pawl_err 
 static int show_summary(struct demo *demo, struct pawl_err *err)
 {
     static const struct out_column columns[] = {
-        {"queue",    "QUEUE",    OUT_TEXT},
-        {"about",    "ITS JOBS", OUT_TEXT},
-        {"jobs",     "JOBS",     OUT_INT },
-        {"done",     "DONE",     OUT_INT },
-        {"failed",   "FAILED",   OUT_INT },
-        {"attempts", "ATTEMPTS", OUT_INT },
+        {"queue", "QUEUE", OUT_TEXT},
+        {"about", "ITS JOBS", OUT_TEXT},
+        {"jobs", "JOBS", OUT_INT},
+        {"done", "DONE", OUT_INT},
+        {"failed", "FAILED", OUT_INT},
+        {"attempts", "ATTEMPTS", OUT_INT},
     };
     struct out *out = cli_out_new(demo->cli, columns, sizeof(columns) / sizeof(*columns));
 
@@ -326,7 +330,7 @@ static int run(struct cli *cli, struct pawl_err *err)
 
 static const struct example examples[] = {
     {"pawl demo", "Takes about five seconds."},
-    {NULL,        NULL                        },
+    {NULL, NULL},
 };
 
 const struct verb verb_demo = {

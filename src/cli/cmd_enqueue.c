@@ -192,9 +192,7 @@ static struct job_new job_from_options(const struct cli *cli)
 
 static int show_ids_as_rows(struct cli *cli, const int64_t *ids, size_t n, struct pawl_err *err)
 {
-    static const struct out_column columns[] = {
-        {"id", "JOB", OUT_INT}
-    };
+    static const struct out_column columns[] = {{"id", "JOB", OUT_INT}};
     struct out *out = cli_out_new(cli, columns, 1);
 
     if (out == NULL)
@@ -386,16 +384,16 @@ static const struct option_spec options[] = {
     {.name = "bytes",
      OPTION(OPTION_FLAG, bytes),
      .help = "The payload is not JSON; take it as it is"},
-    {0                                     },
+    {0},
 };
 
 static const struct example examples[] = {
-    {"pawl enqueue hello '{\"n\":1}'",                 "One job, due now."                 },
-    {"pawl enqueue report --queue slow --delay 1h",    "Due in an hour, without a payload."},
-    {"pawl enqueue resize --count 1000 '{\"w\":200}'", "The same job a thousand times."    },
-    {"pawl enqueue --from-file jobs.jsonl",            "All of a file's jobs, or none."    },
-    {"generate-report | pawl enqueue mail -",          "The payload from standard input."  },
-    {NULL,                                             NULL                                },
+    {"pawl enqueue hello '{\"n\":1}'", "One job, due now."},
+    {"pawl enqueue report --queue slow --delay 1h", "Due in an hour, without a payload."},
+    {"pawl enqueue resize --count 1000 '{\"w\":200}'", "The same job a thousand times."},
+    {"pawl enqueue --from-file jobs.jsonl", "All of a file's jobs, or none."},
+    {"generate-report | pawl enqueue mail -", "The payload from standard input."},
+    {NULL, NULL},
 };
 
 const struct verb verb_enqueue = {

@@ -61,9 +61,9 @@ static const struct option_spec options[] = {
 };
 
 static const struct example examples[] = {
-    {"pawl help",         "All commands."                                },
+    {"pawl help", "All commands."},
     {"pawl help version", "One command; the same as pawl version --help."},
-    {NULL,                NULL                                           },
+    {NULL, NULL},
 };
 
 const struct verb verb_help_cmd = {

@@ -22,19 +22,19 @@ struct list_options {
 };
 
 static const struct out_column columns[] = {
-    {"id",           "JOB",      OUT_INT },
-    {"state",        "STATE",    OUT_TEXT},
-    {"queue",        "QUEUE",    OUT_TEXT},
-    {"kind",         "KIND",     OUT_TEXT},
-    {"priority",     NULL,       OUT_INT },
-    {"attempt",      "ATTEMPT",  OUT_INT },
-    {"max_attempts", NULL,       OUT_INT },
-    {"created_at",   "CREATED",  OUT_TIME},
-    {"due_at",       "DUE",      OUT_TIME},
-    {"started_at",   NULL,       OUT_TIME},
-    {"finished_at",  "FINISHED", OUT_TIME},
-    {"worker",       NULL,       OUT_TEXT},
-    {"error",        "ERROR",    OUT_TEXT},
+    {"id", "JOB", OUT_INT},
+    {"state", "STATE", OUT_TEXT},
+    {"queue", "QUEUE", OUT_TEXT},
+    {"kind", "KIND", OUT_TEXT},
+    {"priority", NULL, OUT_INT},
+    {"attempt", "ATTEMPT", OUT_INT},
+    {"max_attempts", NULL, OUT_INT},
+    {"created_at", "CREATED", OUT_TIME},
+    {"due_at", "DUE", OUT_TIME},
+    {"started_at", NULL, OUT_TIME},
+    {"finished_at", "FINISHED", OUT_TIME},
+    {"worker", NULL, OUT_TEXT},
+    {"error", "ERROR", OUT_TEXT},
 };
 
 struct list_state {
@@ -206,7 +206,7 @@ static const struct option_spec list_options[] = {
      .help = "Only jobs with a smaller id: the next page",
      .min = 1,
      .max = INT64_MAX},
-    {0            },
+    {0},
 };
 
 static const struct verb verb_job_list = {
@@ -225,10 +225,10 @@ static const struct verb *const verbs[] = {
 };
 
 static const struct example examples[] = {
-    {"pawl job list --state failed",      "What went wrong lately."   },
+    {"pawl job list --state failed", "What went wrong lately."},
     {"pawl job list --queue mail -n 100", "A hundred jobs of a queue."},
-    {"pawl job show 17",                  "One job's whole story."    },
-    {NULL,                                NULL                        },
+    {"pawl job show 17", "One job's whole story."},
+    {NULL, NULL},
 };
 
 const struct verb verb_job = {

@@ -203,22 +203,22 @@ static void tell(const struct show_state *state, const struct job_view *job)
 }
 
 static const struct out_column columns[] = {
-    {"id",           "job",      OUT_INT  },
-    {"state",        "state",    OUT_TEXT },
-    {"queue",        "queue",    OUT_TEXT },
-    {"queue_paused", "paused",   OUT_BOOL },
-    {"kind",         "kind",     OUT_TEXT },
-    {"priority",     "priority", OUT_INT  },
-    {"attempt",      "attempt",  OUT_INT  },
-    {"max_attempts", "of",       OUT_INT  },
-    {"created_at",   "created",  OUT_TIME },
-    {"due_at",       "due",      OUT_TIME },
-    {"started_at",   "started",  OUT_TIME },
-    {"finished_at",  "finished", OUT_TIME },
-    {"worker",       "worker",   OUT_TEXT },
-    {"payload",      "payload",  OUT_BYTES},
-    {"result",       "result",   OUT_BYTES},
-    {"errors",       "errors",   OUT_BYTES},
+    {"id", "job", OUT_INT},
+    {"state", "state", OUT_TEXT},
+    {"queue", "queue", OUT_TEXT},
+    {"queue_paused", "paused", OUT_BOOL},
+    {"kind", "kind", OUT_TEXT},
+    {"priority", "priority", OUT_INT},
+    {"attempt", "attempt", OUT_INT},
+    {"max_attempts", "of", OUT_INT},
+    {"created_at", "created", OUT_TIME},
+    {"due_at", "due", OUT_TIME},
+    {"started_at", "started", OUT_TIME},
+    {"finished_at", "finished", OUT_TIME},
+    {"worker", "worker", OUT_TEXT},
+    {"payload", "payload", OUT_BYTES},
+    {"result", "result", OUT_BYTES},
+    {"errors", "errors", OUT_BYTES},
 };
 
 static void fill(struct out *out, const struct job_view *job)
@@ -294,9 +294,9 @@ static int run(struct cli *cli, struct pawl_err *err)
 }
 
 static const struct example examples[] = {
-    {"pawl job show 17",         "Its state, its attempts and what they said."},
-    {"pawl job show 17 -o json", "The same for a program."                    },
-    {NULL,                       NULL                                         },
+    {"pawl job show 17", "Its state, its attempts and what they said."},
+    {"pawl job show 17 -o json", "The same for a program."},
+    {NULL, NULL},
 };
 
 const struct verb verb_job_show = {

@@ -25,17 +25,17 @@ static void list_defaults(void *options)
 }
 
 static const struct out_column columns[] = {
-    {"queue",         "QUEUE",        OUT_TEXT},
-    {"ready",         "READY",        OUT_INT },
-    {"running",       "RUNNING",      OUT_INT },
-    {"scheduled",     "SCHEDULED",    OUT_INT },
-    {"parked",        "PARKED",       OUT_INT },
+    {"queue", "QUEUE", OUT_TEXT},
+    {"ready", "READY", OUT_INT},
+    {"running", "RUNNING", OUT_INT},
+    {"scheduled", "SCHEDULED", OUT_INT},
+    {"parked", "PARKED", OUT_INT},
     {"oldest_due_at", "OLDEST READY", OUT_TIME},
-    {"paused",        "PAUSED",       OUT_BOOL},
-    {"paused_at",     NULL,           OUT_TIME},
-    {"paused_by",     "BY",           OUT_TEXT},
-    {"keep_days",     "KEEP DAYS",    OUT_INT },
-    {"capped",        NULL,           OUT_BOOL},
+    {"paused", "PAUSED", OUT_BOOL},
+    {"paused_at", NULL, OUT_TIME},
+    {"paused_by", "BY", OUT_TEXT},
+    {"keep_days", "KEEP DAYS", OUT_INT},
+    {"capped", NULL, OUT_BOOL},
 };
 
 struct list_state {
@@ -158,14 +158,14 @@ static int run_resume(struct cli *cli, struct pawl_err *err)
 
 static const struct option_spec list_options[] = {
     {
-     .name = "count",
-     .kind = OPTION_INT,
-     .offset = offsetof(struct queue_options, count_max),
-     .value = "N",
-     .help = "Count at most N jobs of each queue (default 100000)",
-     .min = 1,
-     .max = INT64_MAX,
-     },
+        .name = "count",
+        .kind = OPTION_INT,
+        .offset = offsetof(struct queue_options, count_max),
+        .value = "N",
+        .help = "Count at most N jobs of each queue (default 100000)",
+        .min = 1,
+        .max = INT64_MAX,
+    },
     {0},
 };
 
@@ -181,8 +181,9 @@ static const struct verb verb_queue_list = {
 static const struct verb verb_queue_pause = {
     .name = "pause",
     .summary = "Stop taking jobs from a queue",
-    .description = "The next claim of every worker sees it. Jobs that run go on, and enqueueing goes on. "
-                   "The pause is kept in the database, so it outlives every worker.",
+    .description =
+        "The next claim of every worker sees it. Jobs that run go on, and enqueueing goes on. "
+        "The pause is kept in the database, so it outlives every worker.",
     .args = "QUEUE…",
     .min_args = 1,
     .max_args = VERB_ARGS_ANY,
@@ -206,9 +207,9 @@ static const struct verb *const verbs[] = {
 };
 
 static const struct example examples[] = {
-    {"pawl queue list",              "What waits and what runs."                 },
+    {"pawl queue list", "What waits and what runs."},
     {"pawl queue pause mail images", "Hold two queues, for a deployment perhaps."},
-    {NULL,                           NULL                                        },
+    {NULL, NULL},
 };
 
 const struct verb verb_queue = {

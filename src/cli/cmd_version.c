@@ -9,9 +9,9 @@
 #include "cli/cmds.h"
 
 static const struct out_column columns[] = {
-    {"pawl",    "pawl",    OUT_TEXT},
-    {"libpq",   "libpq",   OUT_TEXT},
-    {"libuv",   "libuv",   OUT_TEXT},
+    {"pawl", "pawl", OUT_TEXT},
+    {"libpq", "libpq", OUT_TEXT},
+    {"libuv", "libuv", OUT_TEXT},
     {"openssl", "OpenSSL", OUT_TEXT},
 };
 
@@ -35,7 +35,7 @@ static int run(struct cli *cli, struct pawl_err *err)
 
 static const struct example examples[] = {
     {"pawl version -o json", "For a program."},
-    {NULL,                   NULL            },
+    {NULL, NULL},
 };
 
 const struct verb verb_version = {

@@ -28,14 +28,14 @@ struct work_options {
 };
 
 static const struct out_column columns[] = {
-    {"id",      "JOB",     OUT_INT     },
-    {"kind",    "KIND",    OUT_TEXT    },
-    {"queue",   "QUEUE",   OUT_TEXT    },
-    {"attempt", "ATTEMPT", OUT_INT     },
-    {"state",   "STATE",   OUT_TEXT    },
-    {"run",     "RAN",     OUT_DURATION},
-    {"error",   "ERROR",   OUT_TEXT    },
-    {"result",  "RESULT",  OUT_BYTES   },
+    {"id", "JOB", OUT_INT},
+    {"kind", "KIND", OUT_TEXT},
+    {"queue", "QUEUE", OUT_TEXT},
+    {"attempt", "ATTEMPT", OUT_INT},
+    {"state", "STATE", OUT_TEXT},
+    {"run", "RAN", OUT_DURATION},
+    {"error", "ERROR", OUT_TEXT},
+    {"result", "RESULT", OUT_BYTES},
 };
 
 struct work {
@@ -248,7 +248,10 @@ static const struct option_spec options[] = {
      .help = "Run at most N jobs at a time (default 4)",
      .min = 1,
      .max = 1000},
-    {.name = "once",                                                                                                           OPTION(OPTION_FLAG, once), .help = "End when nothing is due and nothing runs; retries that are due later are not waited for"},
+    {.name = "once",
+     OPTION(OPTION_FLAG, once),
+     .help =
+         "End when nothing is due and nothing runs; retries that are due later are not waited for"},
     {.name = "lease",
      OPTION(OPTION_DURATION, lease_ms),
      .value = "TIME",
@@ -268,14 +271,14 @@ static const struct option_spec options[] = {
     {.name = "unprepared",
      OPTION(OPTION_FLAG, unprepared),
      .help = "Use no prepared statements: for a pooler in transaction mode"},
-    {0                                                                                               },
+    {0},
 };
 
 static const struct example examples[] = {
-    {"pawl work --exec 'hello=cat'",                    "Jobs of kind hello, from the queue default."},
-    {"pawl work --queue mail -c 8 -e 'send=./send.py'", "Eight at a time."                           },
-    {"pawl work --once -e 'a=./a' -e 'b=./b'",          "Two kinds; end when the queue is empty."    },
-    {NULL,                                              NULL                                         },
+    {"pawl work --exec 'hello=cat'", "Jobs of kind hello, from the queue default."},
+    {"pawl work --queue mail -c 8 -e 'send=./send.py'", "Eight at a time."},
+    {"pawl work --once -e 'a=./a' -e 'b=./b'", "Two kinds; end when the queue is empty."},
+    {NULL, NULL},
 };
 
 const struct verb verb_work = {

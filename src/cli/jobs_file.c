@@ -131,14 +131,14 @@ static const struct {
     const char *name;
     member_fn fn;
 } members[] = {
-    {"kind",         on_kind        },
-    {"queue",        on_queue       },
-    {"payload",      on_payload     },
-    {"priority",     on_priority    },
+    {"kind", on_kind},
+    {"queue", on_queue},
+    {"payload", on_payload},
+    {"priority", on_priority},
     {"max_attempts", on_max_attempts},
-    {"delay",        on_delay       },
-    {"at",           on_at          },
-    {"timeout",      on_timeout     },
+    {"delay", on_delay},
+    {"at", on_at},
+    {"timeout", on_timeout},
 };
 
 #define N_MEMBERS (sizeof(members) / sizeof(*members))

@@ -26,10 +26,10 @@ static const struct verb *const verbs[] = {
 };
 
 static const struct example first_steps[] = {
-    {"pawl demo",                           "See it work; it needs nothing."         },
-    {"pawl enqueue hello '{\"n\":1}'",      "A job of your own."                     },
-    {"pawl work --exec 'hello=cat' --once", "Run it: cat is a handler, too."         },
-    {NULL,                                  NULL                                     },
+    {"pawl demo", "See it work; it needs nothing."},
+    {"pawl enqueue hello '{\"n\":1}'", "A job of your own."},
+    {"pawl work --exec 'hello=cat' --once", "Run it: cat is a handler, too."},
+    {NULL, NULL},
 };
 
 static const struct verb root = {

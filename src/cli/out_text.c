@@ -90,12 +90,7 @@ void out_relative(int64_t us, int64_t now_us, char text[OUT_RELATIVE_LEN])
     static const struct {
         int64_t seconds;
         const char *name;
-    } units[] = {
-        {86400, "d"  },
-        {3600,  "h"  },
-        {60,    "min"},
-        {1,     "s"  }
-    };
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
 
     int64_t diff_us;
     if (us == INT64_MAX) {

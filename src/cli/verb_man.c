@@ -117,20 +117,19 @@ static void command(const struct verb **path, size_t depth, struct buf *out)
 /* clang-format off: a pair a line */
 static const struct example environment[] = {
     {"PAWL_DATABASE_URL",
-     "The database, as a PostgreSQL URL or a \"key=value\" string, when --db is not given"                                                },
+     "The database, as a PostgreSQL URL or a \"key=value\" string, when --db is not given"},
     {"PGHOST, PGPORT, PGDATABASE, PGUSER, PGPASSWORD, PGSERVICE and the rest",
-     "What libpq makes of them, when neither --db nor PAWL_DATABASE_URL is given. See the PostgreSQL manual"                              },
+     "What libpq makes of them, when neither --db nor PAWL_DATABASE_URL is given. See the PostgreSQL manual"},
     {"PAWL_HOME",
      "Directory of Pawl's own private PostgreSQL, which is used when nothing else says which database. "
-     "Default: pawl in XDG_DATA_HOME, else in ~/.local/share; for root /var/lib/pawl"                                                     },
+     "Default: pawl in XDG_DATA_HOME, else in ~/.local/share; for root /var/lib/pawl"},
     {"PAWL_PG_BINDIR",
-     "Directory of the PostgreSQL programs for it. Default: the newest that is installed"                                                 },
-    {"PAWL_RUN_AS",
-     "User as which it runs when root makes it. Default: postgres, else nobody"                                                           },
+     "Directory of the PostgreSQL programs for it. Default: the newest that is installed"},
+    {"PAWL_RUN_AS", "User as which it runs when root makes it. Default: postgres, else nobody"},
     {"PAWL_LOG",
-     "Least level that is logged: debug, info, warn, error or off, when --log-level is not given"                                         },
-    {"NO_COLOR",                                                               "When it is set and not empty, there is no colour anywhere"},
-    {NULL,                                                                     NULL                                                       },
+     "Least level that is logged: debug, info, warn, error or off, when --log-level is not given"},
+    {"NO_COLOR", "When it is set and not empty, there is no colour anywhere"},
+    {NULL, NULL},
 };
 /* clang-format on */
 

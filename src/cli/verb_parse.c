@@ -54,7 +54,7 @@ const struct option_spec verb_global_options[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct verb_globals, version),
      .help = "Show the version and do nothing else"},
-    {0                     },
+    {0},
 };
 /* clang-format on */
 

@@ -15,18 +15,20 @@
  * ones are stored in history, by these names.
  * X(name, number, text, terminal)
  */
-#define JOB_STATES(X)                                                                              \
-    X(JOB_READY, 1, "ready", false)         /* due, waits for a slot */                            \
-    X(JOB_SCHEDULED, 2, "scheduled", false) /* due later, never tried */                           \
-    X(JOB_RETRYING, 3, "retrying", false)   /* due later, after a failed attempt */                \
-    X(JOB_RUNNING, 4, "running", false)     /* claimed */                                          \
-    X(JOB_PARKED, 5, "parked", false)       /* waits for an operator */                            \
-    X(JOB_DONE, 6, "done", true)                                                                   \
-    X(JOB_FAILED, 7, "failed", true)                                                               \
+#define JOB_STATES(X)                                                               \
+    X(JOB_READY, 1, "ready", false)         /* due, waits for a slot */             \
+    X(JOB_SCHEDULED, 2, "scheduled", false) /* due later, never tried */            \
+    X(JOB_RETRYING, 3, "retrying", false)   /* due later, after a failed attempt */ \
+    X(JOB_RUNNING, 4, "running", false)     /* claimed */                           \
+    X(JOB_PARKED, 5, "parked", false)       /* waits for an operator */             \
+    X(JOB_DONE, 6, "done", true)                                                    \
+    X(JOB_FAILED, 7, "failed", true)                                                \
     X(JOB_CANCELLED, 8, "cancelled", true)
 
 #define JOB_STATE_ENUM(name, number, text, terminal) name = (number),
+
 enum job_state { JOB_STATES(JOB_STATE_ENUM) };
+
 #undef JOB_STATE_ENUM
 
 const char *job_state_text(int state); /* "unknown" for what is none */
@@ -36,16 +38,18 @@ int job_state_parse(const char *text, enum job_state *ret_state) MUST_CHECK;
  * What a handler's run came to. The number travels to job_settle.sql, which acts on it.
  * X(name, number, text)
  */
-#define JOB_OUTCOMES(X)                                                                            \
-    X(OUTCOME_DONE, 1, "done")       /* with a result; the job moves to history */                 \
-    X(OUTCOME_RETRY, 2, "retry")     /* with an error; due again later, or failed when exhausted */ \
-    X(OUTCOME_FAIL, 3, "fail")       /* with an error; no further attempt */                       \
-    X(OUTCOME_SNOOZE, 4, "snooze")   /* due again later, the attempt given back */                 \
-    X(OUTCOME_CANCEL, 5, "cancel")   /* the job moves to history as cancelled */                   \
+#define JOB_OUTCOMES(X)                                                                           \
+    X(OUTCOME_DONE, 1, "done")     /* with a result; the job moves to history */                  \
+    X(OUTCOME_RETRY, 2, "retry")   /* with an error; due again later, or failed when exhausted */ \
+    X(OUTCOME_FAIL, 3, "fail")     /* with an error; no further attempt */                        \
+    X(OUTCOME_SNOOZE, 4, "snooze") /* due again later, the attempt given back */                  \
+    X(OUTCOME_CANCEL, 5, "cancel") /* the job moves to history as cancelled */                    \
     X(OUTCOME_RELEASE, 6, "release") /* was not started: due as before, the attempt given back */
 
 #define JOB_OUTCOME_ENUM(name, number, text) name = (number),
+
 enum outcome_kind { JOB_OUTCOMES(JOB_OUTCOME_ENUM) };
+
 #undef JOB_OUTCOME_ENUM
 
 const char *outcome_text(int kind);
@@ -64,12 +68,12 @@ struct job {
     const char *queue;
     const char *kind;
     int16_t priority;
-    int32_t attempt;      /* starts of the current step, this one included */
+    int32_t attempt; /* starts of the current step, this one included */
     int32_t max_attempts;
-    int64_t timeout_ms;   /* 0: none */
+    int64_t timeout_ms; /* 0: none */
     const char *payload;
     size_t payload_len;
-    struct uuid token;    /* the fence: settles, heartbeats and releases carry it */
+    struct uuid token; /* the fence: settles, heartbeats and releases carry it */
 };
 
 /* How a run ended. Borrowed pointers: valid for the call that passes it on. */
@@ -77,9 +81,9 @@ struct outcome {
     enum outcome_kind kind;
     const char *result; /* DONE: bytes; NULL for none */
     size_t result_len;
-    const char *error;  /* RETRY, FAIL: one or more lines */
-    int64_t delay_ms;   /* RETRY, SNOOZE: -1 lets the retry policy decide */
-    int64_t run_us;     /* how long it ran, by the worker's own steady clock */
+    const char *error; /* RETRY, FAIL: one or more lines */
+    int64_t delay_ms;  /* RETRY, SNOOZE: -1 lets the retry policy decide */
+    int64_t run_us;    /* how long it ran, by the worker's own steady clock */
 };
 
 #endif

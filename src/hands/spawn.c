@@ -200,11 +200,7 @@ int spawn(const char *command,
           struct pawl_err *err)
 {
     CLEANUP(pipes_close)
-    struct pipes pipes = {
-        .in = {-1, -1},
-          .out = {-1, -1},
-          .err = {-1, -1}
-    };
+    struct pipes pipes = {.in = {-1, -1}, .out = {-1, -1}, .err = {-1, -1}};
     struct spawned spawned = {.pidfd = -1, .out = -1, .err = -1, .in = -1, .in_reader = -1};
 
     int r = pipes_open(&pipes);

@@ -125,9 +125,9 @@ static int settings_write(const struct cluster *cluster, const char *dir, struct
         const char *text;
         bool append;
     } files[] = {
-        {"pawl.conf",       settings,                                                      false},
-        {"postgresql.conf", "\n# Pawl's settings; yours go below.\ninclude 'pawl.conf'\n", true },
-        {"pg_hba.conf",     hba,                                                           false},
+        {"pawl.conf", settings, false},
+        {"postgresql.conf", "\n# Pawl's settings; yours go below.\ninclude 'pawl.conf'\n", true},
+        {"pg_hba.conf", hba, false},
     };
 
     char path[PATH_MAX];

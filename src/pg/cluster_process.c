@@ -295,10 +295,8 @@ static bool output_collect(int pipe_fd, int pidfd, int64_t timeout_ms, struct bu
         int64_t left_ms = (deadline_us - clock_mono_us(&clock_system)) / US_PER_MS;
         if (left_ms <= 0)
             return false;
-        struct pollfd pfds[2] = {
-            {.fd = pidfd,               .events = POLLIN},
-            {.fd = open ? pipe_fd : -1, .events = POLLIN}
-        };
+        struct pollfd pfds[2] = {{.fd = pidfd, .events = POLLIN},
+                                 {.fd = open ? pipe_fd : -1, .events = POLLIN}};
         int n = poll(pfds, 2, (int)left_ms);
         if (n < 0 && errno != EINTR)
             return false;

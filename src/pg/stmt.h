@@ -10,9 +10,10 @@
 #define STMT_MAX 128 /* statements in all; a connection remembers which of them it has prepared */
 
 struct stmt {
-    unsigned id;      /* its place in the table, below STMT_MAX */
-    const char *name; /* the file's stem, also the name of the C function, the metric and the log event */
-    const char *sql;  /* NUL-terminated */
+    unsigned id; /* its place in the table, below STMT_MAX */
+    const char
+        *name; /* the file's stem, also the name of the C function, the metric and the log event */
+    const char *sql; /* NUL-terminated */
 };
 
 #endif

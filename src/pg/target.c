@@ -30,12 +30,12 @@ static const struct {
     const char *keyword;
     const char *value;
 } defaults[] = {
-    {"connect_timeout",           "5"   },
-    {"keepalives",                "1"   },
-    {"keepalives_idle",           "2"   },
-    {"keepalives_interval",       "1"   },
-    {"keepalives_count",          "3"   },
-    {"tcp_user_timeout",          "4000"},
+    {"connect_timeout", "5"},
+    {"keepalives", "1"},
+    {"keepalives_idle", "2"},
+    {"keepalives_interval", "1"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "4000"},
     {"fallback_application_name", "pawl"},
 };
 

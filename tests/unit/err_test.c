@@ -53,16 +53,16 @@ static void errno_becomes_a_code_and_a_detail(void **state)
     static const struct {
         int errnum, code;
     } rows[] = {
-        {ENOSPC, PAWL_EFULL    },
-        {EDQUOT, PAWL_EFULL    },
-        {EMFILE, PAWL_EFULL    },
-        {ENFILE, PAWL_EFULL    },
-        {EACCES, PAWL_EDENIED  },
-        {EPERM,  PAWL_EDENIED  },
-        {ENOMEM, PAWL_ENOMEM   },
+        {ENOSPC, PAWL_EFULL},
+        {EDQUOT, PAWL_EFULL},
+        {EMFILE, PAWL_EFULL},
+        {ENFILE, PAWL_EFULL},
+        {EACCES, PAWL_EDENIED},
+        {EPERM, PAWL_EDENIED},
+        {ENOMEM, PAWL_ENOMEM},
         {ENOENT, PAWL_ENOTFOUND},
-        {EIO,    PAWL_EFAILED  },
-        {999999, PAWL_EFAILED  },
+        {EIO, PAWL_EFAILED},
+        {999999, PAWL_EFAILED},
     };
     struct pawl_err err;
 

@@ -74,19 +74,19 @@ static void other_names_are_refused_with_the_byte(void **state)
     static const struct {
         const char *name, *message, *detail;
     } rows[] = {
-        {"",            "a kind's name cannot be empty",           ""      },
-        {"-a",          "a kind's name cannot begin with '-'",     "byte 1"},
-        {".a",          "a kind's name cannot begin with '.'",     "byte 1"},
-        {"/",           "a kind's name cannot begin with '/'",     "byte 1"},
-        {" a",          "a kind's name cannot begin with a blank", "byte 1"},
-        {"a b",         "a kind's name cannot hold a blank",       "byte 2"},
-        {"ab'",         "a kind's name cannot hold '''",           "byte 3"},
-        {"a\"",         "a kind's name cannot hold '\"'",          "byte 2"},
-        {"a$b",         "a kind's name cannot hold '$'",           "byte 2"},
-        {"a%",          "a kind's name cannot hold '%'",           "byte 2"},
-        {"a\n",         "a kind's name cannot hold the byte 0x0a", "byte 2"},
-        {"a\x1b[m",     "a kind's name cannot hold the byte 0x1b", "byte 2"},
-        {"a\x7f",       "a kind's name cannot hold the byte 0x7f", "byte 2"},
+        {"", "a kind's name cannot be empty", ""},
+        {"-a", "a kind's name cannot begin with '-'", "byte 1"},
+        {".a", "a kind's name cannot begin with '.'", "byte 1"},
+        {"/", "a kind's name cannot begin with '/'", "byte 1"},
+        {" a", "a kind's name cannot begin with a blank", "byte 1"},
+        {"a b", "a kind's name cannot hold a blank", "byte 2"},
+        {"ab'", "a kind's name cannot hold '''", "byte 3"},
+        {"a\"", "a kind's name cannot hold '\"'", "byte 2"},
+        {"a$b", "a kind's name cannot hold '$'", "byte 2"},
+        {"a%", "a kind's name cannot hold '%'", "byte 2"},
+        {"a\n", "a kind's name cannot hold the byte 0x0a", "byte 2"},
+        {"a\x1b[m", "a kind's name cannot hold the byte 0x1b", "byte 2"},
+        {"a\x7f", "a kind's name cannot hold the byte 0x7f", "byte 2"},
         {"caf\xc3\xa9", "a kind's name cannot hold the byte 0xc3", "byte 4"},
     };
     struct pawl_err err;

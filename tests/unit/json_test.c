@@ -248,34 +248,34 @@ static void utf8_is_judged_by_the_standard(void **state)
         const char *bytes;
         size_t len, next;
     } rows[] = {
-        {"",                 0, 0},
-        {"a",                1, 1},
-        {"\0",               1, 1},
-        {"\x7f",             1, 1},
-        {"\xc2\x80",         2, 2},
-        {"\xdf\xbf",         2, 2},
-        {"\xe0\xa0\x80",     3, 3},
-        {"\xed\x9f\xbf",     3, 3},
-        {"\xee\x80\x80",     3, 3},
-        {"\xef\xbf\xbf",     3, 3},
+        {"", 0, 0},
+        {"a", 1, 1},
+        {"\0", 1, 1},
+        {"\x7f", 1, 1},
+        {"\xc2\x80", 2, 2},
+        {"\xdf\xbf", 2, 2},
+        {"\xe0\xa0\x80", 3, 3},
+        {"\xed\x9f\xbf", 3, 3},
+        {"\xee\x80\x80", 3, 3},
+        {"\xef\xbf\xbf", 3, 3},
         {"\xf0\x90\x80\x80", 4, 4},
         {"\xf4\x8f\xbf\xbf", 4, 4},
-        {"\x80",             1, 0}, /* continuation first */
-        {"\xbf",             1, 0},
-        {"\xc1\xbf",         2, 0}, /* overlong */
-        {"\xe0\x9f\xbf",     3, 0},
+        {"\x80", 1, 0}, /* continuation first */
+        {"\xbf", 1, 0},
+        {"\xc1\xbf", 2, 0}, /* overlong */
+        {"\xe0\x9f\xbf", 3, 0},
         {"\xf0\x8f\xbf\xbf", 4, 0},
-        {"\xed\xa0\x80",     3, 0}, /* surrogates */
-        {"\xed\xbf\xbf",     3, 0},
+        {"\xed\xa0\x80", 3, 0}, /* surrogates */
+        {"\xed\xbf\xbf", 3, 0},
         {"\xf4\x90\x80\x80", 4, 0}, /* beyond U+10FFFF */
         {"\xf5\x80\x80\x80", 4, 0},
-        {"\xff",             1, 0},
-        {"\xc2",             1, 0}, /* truncated */
-        {"\xe2\x82",         2, 0},
-        {"\xf0\x9f\x98",     3, 0},
-        {"\xe2\x82x",        3, 0}, /* broken off */
-        {"\xf0\x9f\x98x",    4, 0},
-        {"\xc2x",            2, 0},
+        {"\xff", 1, 0},
+        {"\xc2", 1, 0}, /* truncated */
+        {"\xe2\x82", 2, 0},
+        {"\xf0\x9f\x98", 3, 0},
+        {"\xe2\x82x", 3, 0}, /* broken off */
+        {"\xf0\x9f\x98x", 4, 0},
+        {"\xc2x", 2, 0},
     };
 
     (void)state;
@@ -333,31 +333,31 @@ static void what_is_not_json_is_refused_with_a_place(void **state)
     static const struct {
         const char *text, *has;
     } rows[] = {
-        {"",                     "empty"            },
-        {" ",                    "at column"        },
-        {"{n:1}",                "at column 2"      },
-        {"[1,\n 2,\n oops]",     "line 3, column 5" },
-        {"[1,]",                 "wrong or missing" },
-        {"[1",                   "ends too early"   },
-        {"\"abc",                "ends too early"   },
-        {"1 2",                  "something follows"},
-        {"{}x",                  "at column 3"      },
-        {"\"\xff\"",             "not UTF-8"        },
-        {"\"\xed\xa0\x80\"",     "not UTF-8"        },
-        {"\"\\ud800\"",          "at column"        },
-        {"\"a\nb\"",             "at column"        },
-        {"'a'",                  "at column"        },
-        {"01",                   "at column"        },
-        {"+1",                   "at column"        },
-        {".5",                   "at column"        },
-        {"NaN",                  "at column"        },
-        {"{\"a\":1,\"a\":2}",    "twice"            },
-        {"{\"a\\u0000\":1}",     "key holds"        },
-        {"[1e400,\n012345]",     "line 2, column 1" }, /* behind a number no double holds */
+        {"", "empty"},
+        {" ", "at column"},
+        {"{n:1}", "at column 2"},
+        {"[1,\n 2,\n oops]", "line 3, column 5"},
+        {"[1,]", "wrong or missing"},
+        {"[1", "ends too early"},
+        {"\"abc", "ends too early"},
+        {"1 2", "something follows"},
+        {"{}x", "at column 3"},
+        {"\"\xff\"", "not UTF-8"},
+        {"\"\xed\xa0\x80\"", "not UTF-8"},
+        {"\"\\ud800\"", "at column"},
+        {"\"a\nb\"", "at column"},
+        {"'a'", "at column"},
+        {"01", "at column"},
+        {"+1", "at column"},
+        {".5", "at column"},
+        {"NaN", "at column"},
+        {"{\"a\":1,\"a\":2}", "twice"},
+        {"{\"a\\u0000\":1}", "key holds"},
+        {"[1e400,\n012345]", "line 2, column 1"}, /* behind a number no double holds */
         {"[1e400,\n1e400,oops]", "line 2, column 10"},
-        {"1e400e5",              "at column"        },
-        {"[1e400 1]",            "at column"        },
-        {"\xef\xbb\xbf{}",       "at column"        },
+        {"1e400e5", "at column"},
+        {"[1e400 1]", "at column"},
+        {"\xef\xbb\xbf{}", "at column"},
     };
 
     (void)state;

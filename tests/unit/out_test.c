@@ -17,13 +17,13 @@
 #define NOW_US (1700000000ll * US_PER_S)
 
 static const struct out_column columns[] = {
-    {"id",      "ID",      OUT_INT     },
-    {"name",    "NAME",    OUT_TEXT    },
-    {"due",     "DUE",     OUT_TIME    },
-    {"took",    "TOOK",    OUT_DURATION},
-    {"paused",  "PAUSED",  OUT_BOOL    },
-    {"payload", "PAYLOAD", OUT_BYTES   },
-    {"secret",  NULL,      OUT_TEXT    },
+    {"id", "ID", OUT_INT},
+    {"name", "NAME", OUT_TEXT},
+    {"due", "DUE", OUT_TIME},
+    {"took", "TOOK", OUT_DURATION},
+    {"paused", "PAUSED", OUT_BOOL},
+    {"payload", "PAYLOAD", OUT_BYTES},
+    {"secret", NULL, OUT_TEXT},
 };
 #define N (sizeof columns / sizeof *columns)
 
@@ -208,10 +208,10 @@ static void jsonl_is_one_object_a_line_whatever_the_payload(void **state)
         const char *shown;
     } cases[] = {
         {"{\r\n \"n\": 18014398509481985\n}", 28, "\"payload\":{   \"n\": 18014398509481985 },"},
-        {"two\nlines",                        9,  "\"payload\":\"two\\nlines\","               },
-        {"",                                  0,  "\"payload\":\"\","                          },
-        {"\xff\x00\x01",                      3,  "\"payload\":{\"base64\":\"/wAB\"},"         },
-        {"\xff",                              1,  "\"payload\":{\"base64\":\"/w==\"},"         },
+        {"two\nlines", 9, "\"payload\":\"two\\nlines\","},
+        {"", 0, "\"payload\":\"\","},
+        {"\xff\x00\x01", 3, "\"payload\":{\"base64\":\"/wAB\"},"},
+        {"\xff", 1, "\"payload\":{\"base64\":\"/w==\"},"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -245,13 +245,13 @@ static void times_are_relative(void **state)
         int64_t seconds;
         const char *text;
     } cases[] = {
-        {0,           "now"       },
-        {-1,          "1 s ago"   },
-        {5,           "in 5 s"    },
-        {-59,         "59 s ago"  },
-        {60,          "in 1 min"  },
-        {-7300,       "2 h ago"   },
-        {200000,      "in 2 d"    },
+        {0, "now"},
+        {-1, "1 s ago"},
+        {5, "in 5 s"},
+        {-59, "59 s ago"},
+        {60, "in 1 min"},
+        {-7300, "2 h ago"},
+        {200000, "in 2 d"},
         {-86400 * 31, "2023-10-14"},
     };
 

@@ -186,10 +186,10 @@ static void the_reason_of_a_stop_decides_the_outcome(void **state)
         int64_t delay_ms;
         const char *error;
     } cases[] = {
-        {STOP_SHUTDOWN,  OUTCOME_RETRY,  0,  "stopped by the shutdown"},
-        {STOP_CANCELLED, OUTCOME_CANCEL, -1, "cancelled"              },
-        {STOP_TIMEOUT,   OUTCOME_RETRY,  -1, "timeout"                },
-        {STOP_LOST,      OUTCOME_RETRY,  -1, "lease was lost"         },
+        {STOP_SHUTDOWN, OUTCOME_RETRY, 0, "stopped by the shutdown"},
+        {STOP_CANCELLED, OUTCOME_CANCEL, -1, "cancelled"},
+        {STOP_TIMEOUT, OUTCOME_RETRY, -1, "timeout"},
+        {STOP_LOST, OUTCOME_RETRY, -1, "lease was lost"},
     };
     struct fixture *f = *state;
     hands_open(f, "sleep 1000");

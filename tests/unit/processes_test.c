@@ -80,13 +80,11 @@ static void large_payload_is_not_needed_to_be_read(void **state)
 static void result_at_the_limit_is_kept_and_beyond_it_fails(void **state)
 {
     struct fixture *f = *state;
-    struct processes_handler handlers[] = {
-        {"at",             "printf 12345678"                  },
-        {"newline",        "echo 12345678"                    },
-        {"over",           "printf 123456789; echo why >&2"   },
-        {"far",            "head -c 3000000 /dev/zero"        },
-        {"far_and_failed", "head -c 3000000 /dev/zero; exit 3"}
-    };
+    struct processes_handler handlers[] = {{"at", "printf 12345678"},
+                                           {"newline", "echo 12345678"},
+                                           {"over", "printf 123456789; echo why >&2"},
+                                           {"far", "head -c 3000000 /dev/zero"},
+                                           {"far_and_failed", "head -c 3000000 /dev/zero; exit 3"}};
     hands_open_with(
         f, &(struct processes_options){.handlers = handlers, .n_handlers = 5, .result_max = 8});
     for (size_t i = 0; i < 5; i++) {
@@ -176,9 +174,7 @@ static void environment_names_the_job_and_keeps_what_was_there(void **state)
     unsetenv("PAWL_JOB_ID");
     unsetenv("HANDS_TEST");
     struct record *record = record_next(f, NULL, 0);
-    record->run.job.token = (struct uuid){
-        {0x01, 0x23, 0x45, 0x67, [15] = 0xff}
-    };
+    record->run.job.token = (struct uuid){{0x01, 0x23, 0x45, 0x67, [15] = 0xff}};
     start(f, record);
     run_all(f);
     assert_result(record, "inherited 4711 test mail 2 7 01234567-0000-0000-0000-0000000000ff\n6");
@@ -326,10 +322,7 @@ static void bad_handlers_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct pawl_err err;
-    struct processes_handler twice[] = {
-        {"a", "true" },
-        {"a", "false"}
-    };
+    struct processes_handler twice[] = {{"a", "true"}, {"a", "false"}};
     struct processes_handler empty = {"a", " "};
     struct processes_handler name = {"a b", "true"};
     assert_null(processes_new(
@@ -348,10 +341,7 @@ static void bad_handlers_are_refused(void **state)
 static void kinds_are_those_given_and_no_other_runs(void **state)
 {
     struct fixture *f = *state;
-    struct processes_handler handlers[] = {
-        {"a", "echo of a"},
-        {"b", "echo of b"}
-    };
+    struct processes_handler handlers[] = {{"a", "echo of a"}, {"b", "echo of b"}};
     hands_open_with(f, &(struct processes_options){.handlers = handlers, .n_handlers = 2});
     const char *const *kinds = f->hands->ops->kinds(f->hands);
     assert_string_equal(kinds[0], "a");

@@ -39,12 +39,7 @@ static void signals_leave_no_gap(void **state)
     const size_t len = (size_t)8 << 20, page = 4096;
     AUTO_FREE unsigned char *data = calloc(1, len);
     const struct sigaction action = {.sa_handler = on_alarm}; /* without SA_RESTART */
-    const struct itimerval often =
-                               {
-                                   {0, 500},
-                                   {0, 500}
-    },
-                           never = {{0, 0}, {0, 0}};
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
 
     (void)state;
     assert_non_null(data);
@@ -103,17 +98,22 @@ static void a_uuid_is_version_4_and_reads_as_one(void **state)
         assert_int_equal(text[14], '4');
         assert_non_null(strchr("89ab", text[19]));
     }
-    const struct uuid fixed = {
-        {0x00,
-         0x01, 0x23,
-         0x45, 0x67,
-         0x89, 0xab,
-         0xcd, 0xef,
-         0xff, 0xfe,
-         0xdc, 0xba,
-         0x98, 0x76,
-         0x54}
-    };
+    const struct uuid fixed = {{0x00,
+                                0x01,
+                                0x23,
+                                0x45,
+                                0x67,
+                                0x89,
+                                0xab,
+                                0xcd,
+                                0xef,
+                                0xff,
+                                0xfe,
+                                0xdc,
+                                0xba,
+                                0x98,
+                                0x76,
+                                0x54}};
     char text[UUID_TEXT_LEN + 1];
     uuid_format(&fixed, text);
     assert_string_equal(text, "00012345-6789-abcd-efff-fedcba987654");

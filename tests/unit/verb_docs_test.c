@@ -126,10 +126,7 @@ static void table_check_finds_mistakes(void **state)
     REFUSED(specs[1].max = 0, "no range");
     REFUSED(specs[1].value = NULL, "name its value");
     REFUSED((specs[1].kind = OPTION_CHOICE), "no choices");
-    static const struct example wrong[] = {
-        {"pawl put x --priority 77", "no"},
-        {NULL,                       NULL}
-    };
+    static const struct example wrong[] = {{"pawl put x --priority 77", "no"}, {NULL, NULL}};
     REFUSED(bad.examples = wrong, "does not parse");
     bad.examples = NULL;
     REFUSED(bad.max_args = 0, "do not agree");

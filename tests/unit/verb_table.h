@@ -84,13 +84,13 @@ static const struct option_spec put_specs[] = {
      .offset = offsetof(struct put_options, dry_run),
      .help = "Not shown",
      .hidden = true},
-    {0                                          },
+    {0},
 };
 /* clang-format on */
 
 static const struct example put_examples[] = {
     {"pawl thing put hello '{\"n\": 1}' --priority 9", "The plain way."},
-    {NULL,                                             NULL            },
+    {NULL, NULL},
 };
 
 static const struct verb verb_put = {
