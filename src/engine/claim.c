@@ -12,7 +12,7 @@
 #define CLAIM_MAX          500 /* jobs in one claim: bounds memory and the time its locks are held */
 #define CLAIM_ERROR_MIN_MS 200
 #define CLAIM_ERROR_MAX_MS 5000
-#define UNSETTLED_MAX                                                          \
+#define UNSETTLED_MAX \
     4000 /* outcomes waiting for a slow database before we stop taking on more \
           */
 

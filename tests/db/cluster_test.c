@@ -53,15 +53,15 @@ static void it_is_durable_and_closed_to_the_network(void **state)
 {
     (void)state;
     static const char *const settings[][2] = {
-        {"data_checksums",          "on"  },
-        {"fsync",                   "on"  },
-        {"synchronous_commit",      "on"  },
-        {"full_page_writes",        "on"  },
-        {"listen_addresses",        ""    },
+        {"data_checksums", "on"},
+        {"fsync", "on"},
+        {"synchronous_commit", "on"},
+        {"full_page_writes", "on"},
+        {"listen_addresses", ""},
         {"unix_socket_permissions", "0700"},
-        {"server_encoding",         "UTF8"},
-        {"TimeZone",                "UTC" },
-        {"cluster_name",            "pawl"},
+        {"server_encoding", "UTF8"},
+        {"TimeZone", "UTC"},
+        {"cluster_name", "pawl"},
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         char sql[128];

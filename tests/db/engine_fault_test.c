@@ -68,7 +68,10 @@ static void a_claim_that_arrives_during_a_renewal_is_kept(void **state)
     release_claims(f);
     run_until(f, crew.now == 1);
     PQfinish(other);
+    /* The next renewal is sent when this one was answered and judged. */
     run_until(f, count_of(f, "pawl.worker WHERE beat_at > started_at + interval '50 ms'") == 1);
+    testdb_exec(&f->db, "CREATE TABLE first AS SELECT beat_at FROM pawl.worker");
+    run_until(f, count_of(f, "pawl.worker AS w, first WHERE w.beat_at > first.beat_at") == 1);
     crew_let_go(&crew);
     run_until(f, crew.settled == 1);
     assert_int_equal(crew.stops[STOP_LOST], 0);

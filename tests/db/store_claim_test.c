@@ -180,14 +180,7 @@ static void the_urgent_and_the_old_come_first(void **state)
     static const struct {
         int priority;
         int age_s;
-    } order[] = {
-        {9, 0  },
-        {7, 5  },
-        {7, 1  },
-        {4, 9  },
-        {4, 2  },
-        {0, 100}
-    };
+    } order[] = {{9, 0}, {7, 5}, {7, 1}, {4, 9}, {4, 2}, {0, 100}};
 
     char sql[200];
 

@@ -86,9 +86,7 @@ static inline void assert_refused(struct store *s, const struct stmt *stmt, cons
 static inline struct job_new job_plain(void)
 {
     return (struct job_new){
-        .queue = "q", .kind = "k", .payload = {"{}", 2},
-                .priority = 4, .max_attempts = 3
-    };
+        .queue = "q", .kind = "k", .payload = {"{}", 2}, .priority = 4, .max_attempts = 3};
 }
 
 static inline void enqueue(struct store *s, const struct job_new *jobs, size_t n, int64_t *ret_ids)

@@ -186,9 +186,7 @@ static void a_stale_token_changes_nothing_and_is_missing_from_the_answer(void **
         assert_string_equal(states.of[0], "");
         assert_string_equal(states.of[1], "ready");
         assert_string_equal(states.of[2], "");
-        c = (struct claimed){
-            .token = c.token, .n = 2, .jobs = {c.jobs[0], c.jobs[1]}
-        };
+        c = (struct claimed){.token = c.token, .n = 2, .jobs = {c.jobs[0], c.jobs[1]}};
         testdb_exec(&s->db,
                     "UPDATE pawl.job SET attempt = 1, token ="
                     " (SELECT token FROM pawl.claim) WHERE token IS NULL");

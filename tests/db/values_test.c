@@ -193,11 +193,7 @@ static void number_arrays_arrive_in_order(void **state)
 static void arrays_keep_empty_and_null_apart(void **state)
 {
     const char *const texts[] = {"", NULL, "{a,\"b\"}", "NULL"};
-    const struct bytes bytes[] = {
-        {"",        0},
-        {NULL,      0},
-        {"\0x\xff", 3}
-    };
+    const struct bytes bytes[] = {{"", 0}, {NULL, 0}, {"\0x\xff", 3}};
     const int64_t ever = INT64_MAX;
     const int64_t epoch = 0;
     const int64_t *const times[] = {&epoch, NULL, &ever};
@@ -249,26 +245,26 @@ static void the_type_ids_are_those_of_the_server(void **state)
         const char *name;
         int oid;
     } types[] = {
-        {"bool",          OID_BOOL             },
-        {"bytea",         OID_BYTEA            },
-        {"name",          OID_NAME             },
-        {"int8",          OID_INT8             },
-        {"int2",          OID_INT2             },
-        {"int4",          OID_INT4             },
-        {"text",          OID_TEXT             },
-        {"json",          OID_JSON             },
-        {"bpchar",        OID_BPCHAR           },
-        {"varchar",       OID_VARCHAR          },
-        {"timestamptz",   OID_TIMESTAMPTZ      },
-        {"uuid",          OID_UUID             },
-        {"bool[]",        OID_BOOL_ARRAY       },
-        {"bytea[]",       OID_BYTEA_ARRAY      },
-        {"int2[]",        OID_INT2_ARRAY       },
-        {"int4[]",        OID_INT4_ARRAY       },
-        {"text[]",        OID_TEXT_ARRAY       },
-        {"int8[]",        OID_INT8_ARRAY       },
+        {"bool", OID_BOOL},
+        {"bytea", OID_BYTEA},
+        {"name", OID_NAME},
+        {"int8", OID_INT8},
+        {"int2", OID_INT2},
+        {"int4", OID_INT4},
+        {"text", OID_TEXT},
+        {"json", OID_JSON},
+        {"bpchar", OID_BPCHAR},
+        {"varchar", OID_VARCHAR},
+        {"timestamptz", OID_TIMESTAMPTZ},
+        {"uuid", OID_UUID},
+        {"bool[]", OID_BOOL_ARRAY},
+        {"bytea[]", OID_BYTEA_ARRAY},
+        {"int2[]", OID_INT2_ARRAY},
+        {"int4[]", OID_INT4_ARRAY},
+        {"text[]", OID_TEXT_ARRAY},
+        {"int8[]", OID_INT8_ARRAY},
         {"timestamptz[]", OID_TIMESTAMPTZ_ARRAY},
-        {"uuid[]",        OID_UUID_ARRAY       },
+        {"uuid[]", OID_UUID_ARRAY},
     };
     struct fixture *f = *state;
 
