@@ -19,6 +19,7 @@ ALTER TYPE pawl.state OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) RETURNS jsonb
     LANGUAGE sql PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT CASE WHEN pg_catalog.jsonb_array_length(errors) >= 20 THEN errors - 0
                 ELSE coalesce(errors, '[]') END
@@ -86,9 +87,9 @@ ALTER FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) OWNE
 
 CREATE FUNCTION pawl.retry_delay_ms(attempt integer) RETURNS bigint
     LANGUAGE sql PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT (least(3600000, 1000 * pg_catalog.power(2, least(attempt, 20) - 1))
-            * (0.8 + 0.4 * pg_catalog.random()))::bigint
+    SELECT (least(3600000, 1000 * power(2, least(attempt, 20) - 1)) * (0.8 + 0.4 * random()))::bigint
 $$;
 
 ALTER FUNCTION pawl.retry_delay_ms(attempt integer) OWNER TO pawl_owner;
@@ -279,6 +280,17 @@ ALTER TABLE pawl.queue OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.queue IS 'Settings of queues that differ from the defaults';
 
+CREATE TABLE pawl.sleeper (
+    queue text NOT NULL,
+    worker uuid NOT NULL,
+    asleep boolean NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+
+ALTER TABLE pawl.sleeper OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.sleeper IS 'Workers that wait for a notification, by queue';
+
 ALTER TABLE ONLY pawl.history ATTACH PARTITION pawl.history_default DEFAULT;
 
 ALTER TABLE ONLY pawl.claim
@@ -292,6 +304,9 @@ ALTER TABLE ONLY pawl.migration
 
 ALTER TABLE ONLY pawl.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY pawl.sleeper
+    ADD CONSTRAINT sleeper_pkey PRIMARY KEY (queue, worker);
 
 ALTER TABLE ONLY pawl.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
@@ -373,3 +388,7 @@ GRANT SELECT ON TABLE pawl.migration TO pawl_reader;
 GRANT SELECT ON TABLE pawl.queue TO pawl_worker;
 GRANT SELECT ON TABLE pawl.queue TO pawl_reader;
 GRANT INSERT,UPDATE ON TABLE pawl.queue TO pawl_server;
+
+GRANT SELECT ON TABLE pawl.sleeper TO pawl_producer;
+GRANT SELECT ON TABLE pawl.sleeper TO pawl_reader;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.sleeper TO pawl_worker;

@@ -111,14 +111,15 @@ CREATE TABLE pawl.history_default PARTITION OF pawl.history DEFAULT;
 -- jobs that failed together do not come back together.
 CREATE FUNCTION pawl.retry_delay_ms(attempt integer) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT (least(3600000, 1000 * pg_catalog.power(2, least(attempt, 20) - 1))
-            * (0.8 + 0.4 * pg_catalog.random()))::bigint
+    SELECT (least(3600000, 1000 * power(2, least(attempt, 20) - 1)) * (0.8 + 0.4 * random()))::bigint
 $$;
 
 -- One more failed attempt in the list, the oldest dropped beyond twenty, the text cut at 4000 characters.
 CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE WHEN pg_catalog.jsonb_array_length(errors) >= 20 THEN errors - 0
                 ELSE coalesce(errors, '[]') END

@@ -11,6 +11,6 @@ WITH beat AS (
     WHERE id = $1::uuid
 )
 UPDATE pawl.claim AS c
-SET lease_until = greatest(c.lease_until, pg_catalog.clock_timestamp() + $3::int8 * interval '1 millisecond')
+SET lease_until = greatest(c.lease_until, pg_catalog.clock_timestamp() + $3::int8::float8 * interval '1 millisecond')
 WHERE c.token = ANY ($2::uuid[])
 RETURNING c.token

@@ -30,7 +30,7 @@ WITH expired AS MATERIALIZED (
 ), back AS (
     UPDATE pawl.job AS j
     SET token = NULL,
-        due_at = pg_catalog.clock_timestamp() + pawl.retry_delay_ms(j.attempt) * interval '1 millisecond',
+        due_at = pg_catalog.clock_timestamp() + pawl.retry_delay_ms(j.attempt)::float8 * interval '1 millisecond',
         errors = pawl.errors_add(j.errors, j.attempt, 'the worker died or lost its lease', l.worker, l.run_us)
     FROM lost AS l
     WHERE j.id = l.id AND j.token = l.token AND j.attempt < j.max_attempts
@@ -39,7 +39,7 @@ WITH expired AS MATERIALIZED (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors)
     SELECT g.id, g.created_at, g.due_at,
-           t.now - g.run_us * interval '1 microsecond', t.now,
+           t.now - g.run_us::float8 * interval '1 microsecond', t.now,
            (t.now AT TIME ZONE 'UTC')::date + coalesce(q.keep_days, 7),
            'failed', g.attempt, g.max_attempts, g.priority, g.queue, g.kind, g.worker, g.payload, NULL,
            pawl.errors_add(g.errors, g.attempt, 'the worker died or lost its lease', g.worker, g.run_us)

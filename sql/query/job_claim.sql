@@ -1,12 +1,15 @@
 -- Purpose: takes at most $3 due jobs of one queue, the most urgent first, and leaves one claim row for all of them.
 --          Nothing may run before the commit of this statement is known.
 -- Parameters: $1 text queue, $2 text[] kinds the worker has handlers for, $3 int4 limit,
---             $4 uuid token (random, new for every call), $5 uuid worker, $6 int8 lease in ms
--- Rows: id int8, kind text, priority int2, attempt int4, max_attempts int4, timeout_ms int4 or NULL, payload bytea;
---       in no order
+--             $4 uuid token (random, new for every call), $5 uuid worker, $6 int8 lease in ms,
+--             $7 timestamptz[] and $8 int8[]: for priority 9, 8, … 0 the due time and id to start from
+-- Rows: id int8, kind text, priority int2, attempt int4, max_attempts int4, timeout_ms int4 or NULL, payload bytea,
+--       due_at timestamptz; in no order
 -- Locks: the jobs it takes, skipping those that others hold
 -- Index: job_pick, one probe for each priority; the jobs themselves by ctid, so the update is heap-only
 -- Roles: worker
+-- Where to start from is only a short cut past rows that were claimed before and are not yet vacuumed away: a row may be
+-- committed behind it, so the caller starts from the beginning now and then.
 -- The array of ctids is computed once, before the update starts: with IN (SELECT ... LIMIT n) another plan may run the
 -- subquery again and again and claim without limit.
 WITH taken AS (
@@ -15,29 +18,31 @@ WITH taken AS (
         attempt = j.attempt + 1
     WHERE j.ctid = ANY (ARRAY(
         SELECT p.ctid
-        FROM pg_catalog.generate_series(9, 0, -1) AS level(priority)
+        FROM ROWS FROM (pg_catalog.unnest($7::timestamptz[]), pg_catalog.unnest($8::int8[]))
+             WITH ORDINALITY AS level(due_at, id, n)
         CROSS JOIN LATERAL (
             SELECT c.ctid
             FROM pawl.job AS c
             WHERE c.queue = $1::text
-              AND c.priority = level.priority::int2
+              AND c.priority = (10 - level.n)::int2
               AND c.due_at <= pg_catalog.now()
+              AND (c.due_at, c.id) >= (level.due_at, level.id)
               AND c.token IS NULL
               AND c.kind = ANY ($2::text[])
             ORDER BY c.due_at, c.id
             LIMIT $3::int4
             FOR UPDATE SKIP LOCKED
         ) AS p
-        WHERE NOT EXISTS (SELECT FROM pawl.queue AS q WHERE q.name = $1::text AND q.paused_at IS NOT NULL)
+        WHERE NOT EXISTS (SELECT FROM pawl.queue AS q WHERE q.name IN ($1::text, '*') AND q.paused_at IS NOT NULL)
         LIMIT $3::int4
     ))
-    RETURNING j.id, j.kind, j.priority, j.attempt, j.max_attempts, j.timeout_ms, j.payload
+    RETURNING j.id, j.kind, j.priority, j.attempt, j.max_attempts, j.timeout_ms, j.payload, j.due_at
 ), claimed AS (
     INSERT INTO pawl.claim (token, worker, lease_until, job_ids)
-    SELECT $4::uuid, $5::uuid, pg_catalog.clock_timestamp() + $6::int8 * interval '1 millisecond',
+    SELECT $4::uuid, $5::uuid, pg_catalog.clock_timestamp() + $6::int8::float8 * interval '1 millisecond',
            pg_catalog.array_agg(taken.id)
     FROM taken
     HAVING pg_catalog.count(*) > 0
 )
-SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload
+SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at
 FROM taken

@@ -33,7 +33,7 @@ WITH input AS MATERIALIZED (
         due_at = CASE i.outcome
                      WHEN 6 THEN j.due_at
                      ELSE pg_catalog.clock_timestamp()
-                          + (CASE WHEN i.delay_ms >= 0 THEN i.delay_ms ELSE pawl.retry_delay_ms(j.attempt) END)
+                          + (CASE WHEN i.delay_ms >= 0 THEN i.delay_ms ELSE pawl.retry_delay_ms(j.attempt) END)::float8
                           * interval '1 millisecond'
                  END,
         errors = CASE i.outcome
@@ -49,7 +49,7 @@ WITH input AS MATERIALIZED (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors)
     SELECT g.id, g.created_at, g.due_at,
-           t.now - g.run_us * interval '1 microsecond', t.now,
+           t.now - g.run_us::float8 * interval '1 microsecond', t.now,
            (t.now AT TIME ZONE 'UTC')::date + coalesce(q.keep_days, 7),
            g.state, g.attempt, g.max_attempts, g.priority, g.queue, g.kind, $8::text, g.payload, g.result,
            CASE WHEN g.state = 'failed' THEN pawl.errors_add(g.errors, g.attempt, g.error, $8::text, g.run_us)

@@ -1,13 +1,20 @@
 -- Purpose: a worker's own row, at its start and after every reconnect; rows of workers that have been silent for a day
---          are removed on the way.
+--          are removed on the way,
+--          and so are the sleepers among them.
 -- Parameters: $1 uuid worker, $2 text name, $3 text version, $4 text[] queues, $5 int4 slots
 -- Rows: none
 -- Locks: the worker's row, and the silent ones
--- Index: worker_pkey; worker is read whole (it is tiny)
+-- Index: worker_pkey; worker and sleeper are read whole (they are tiny)
 -- Roles: worker
 WITH silent AS (
     DELETE FROM pawl.worker
     WHERE beat_at < pg_catalog.clock_timestamp() - interval '1 day' AND id <> $1::uuid
+), awake AS (
+    -- Those of workers that died without a word; until then they only cost an enqueue a needless notification.
+    DELETE FROM pawl.sleeper AS s
+    WHERE NOT EXISTS (SELECT FROM pawl.worker AS w
+                      WHERE w.id = s.worker AND w.beat_at > pg_catalog.clock_timestamp() - interval '5 minutes')
+      AND s.worker <> $1::uuid
 )
 INSERT INTO pawl.worker (id, name, version, queues, slots)
 VALUES ($1::uuid, $2::text, $3::text, $4::text[], $5::int4)

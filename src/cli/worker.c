@@ -131,6 +131,7 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
                                               .drain_ms = options->drain_ms,
                                               .until_empty = options->until_empty,
                                               .unprepared = options->unprepared,
+                                              .deaf = options->unprepared,
                                               .clock = &clock_system,
                                               .log = options->log,
                                               .started = on_started,

@@ -11,8 +11,9 @@
 #include "store/statements.h"
 #include "store/worker.h"
 
-#define GOODBYE_MS       2000 /* for the worker's last statement; the row goes by itself after a day */
-#define AFTER_DRAIN_MS   5000 /* for killed jobs to be reaped and settled */
+#define GOODBYE_MS 2000 /* for the worker's last statement; the row goes by itself after a day */
+#define AFTER_DRAIN_MS \
+    10000 /* for jobs that were told to end: longer than hands wait before they kill */
 #define SWEEPS_PER_LEASE 2
 
 static void on_worker_started(void *data, const struct batch_end *end)
@@ -64,6 +65,7 @@ static struct conn *open_conn(struct coordinator *c, const char *name, conn_stat
                         .log = c->options.log,
                         .unprepared = c->options.unprepared,
                         .on_state = on_state,
+                        .on_notify = coordinator_on_notify,
                         .data = c,
                     });
 }
@@ -78,16 +80,20 @@ static void init_parts(struct coordinator *c)
 {
     const struct coordinator_options *o = &c->options;
 
-    uv_timer_init(c->loop, &c->poll_timer);
+    uv_timer_init(c->loop, &c->backoff_timer);
     uv_timer_init(c->loop, &c->drain_timer);
-    c->poll_timer.data = c;
+    uv_prepare_init(c->loop, &c->turn);
+    c->backoff_timer.data = c;
     c->drain_timer.data = c;
+    c->turn.data = c;
     settle_init(&c->settle,
                 &(struct settle_options){
                     .loop = c->loop,
                     .conn = c->settle_conn,
                     .worker = c->name,
+                    .clock = o->clock,
                     .log = o->log,
+                    .stats = &c->stats,
                     .settled = coordinator_on_settled,
                     .data = c,
                 });
@@ -99,6 +105,7 @@ static void init_parts(struct coordinator *c)
                    .lease_ms = o->lease_ms,
                    .clock = o->clock,
                    .log = o->log,
+                   .stats = &c->stats,
                    .lost = coordinator_on_lost,
                    .running = count_running,
                    .data = c,
@@ -109,7 +116,27 @@ static void init_parts(struct coordinator *c)
                      .conn = c->claim_conn,
                      .every_ms = o->lease_ms / SWEEPS_PER_LEASE,
                      .log = o->log,
+                     .stats = &c->stats,
                  });
+    waker_init(&c->waker,
+               &(struct waker_options){
+                   .loop = c->loop,
+                   .conn = c->claim_conn,
+                   .worker = c->worker,
+                   .queues = o->queues,
+                   .n_queues = o->n_queues,
+                   .listening = !o->deaf,
+                   .poll_ms = o->poll_ms,
+                   .poll_max_ms = o->poll_max_ms,
+                   .clock = o->clock,
+                   .log = o->log,
+                   .look = coordinator_look,
+                   .data = c,
+               });
+    for (size_t i = 0; i < o->n_queues; i++)
+        scan_init(&c->scans[i], o->queues[i]);
+    if (!o->deaf)
+        conn_listen(c->claim_conn, STMT(listen));
 }
 
 struct coordinator *
@@ -126,12 +153,18 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
         gethostname(host, sizeof(host) - 1);
         snprintf(c->name, sizeof(c->name), "%s:%d", host, (int)getpid());
         list_init(&c->running);
+        list_init(&c->buffered);
+        c->scans = calloc(options->n_queues, sizeof(*c->scans));
         c->settle_conn = open_conn(c, "settle", on_settle_conn);
         c->claim_conn = c->settle_conn != NULL ? open_conn(c, "claim", NULL) : NULL;
     }
-    if (c == NULL || c->claim_conn == NULL) {
+    if (c == NULL || c->claim_conn == NULL || c->scans == NULL) {
         if (c != NULL && c->settle_conn != NULL)
             conn_close(c->settle_conn, NULL, NULL);
+        if (c != NULL && c->claim_conn != NULL)
+            conn_close(c->claim_conn, NULL, NULL);
+        if (c != NULL)
+            free(c->scans);
         free(c);
         err_set(err, PAWL_ENOMEM, "out of memory");
         return NULL;
@@ -142,23 +175,34 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
     return c;
 }
 
+static void check_end(struct coordinator *c);
+
+/* All that follows from what happened in this turn of the loop. */
+static void on_turn(uv_prepare_t *turn)
+{
+    struct coordinator *c = turn->data;
+
+    coordinator_dispatch(c);
+    settle_flush(&c->settle);
+    coordinator_pump(c);
+    check_end(c);
+    c->stats.poll_wakeups = c->waker.n_polls;
+}
+
 void coordinator_start(struct coordinator *c)
 {
     assert(c->state == COORDINATOR_NEW);
     c->state = COORDINATOR_WORKING;
-    coordinator_look_again(c);
     conn_start(c->settle_conn);
     conn_start(c->claim_conn);
     lease_start(&c->lease);
     sweeper_start(&c->sweeper);
-    coordinator_pump(c);
+    uv_prepare_start(&c->turn, on_turn);
 }
 
 void coordinator_wake(struct coordinator *c)
 {
-    uv_timer_stop(&c->poll_timer);
-    coordinator_look_again(c);
-    coordinator_pump(c);
+    coordinator_look(c);
 }
 
 static void on_part_closed(struct coordinator *c)
@@ -167,7 +211,6 @@ static void on_part_closed(struct coordinator *c)
         return;
     c->state = COORDINATOR_STOPPED;
     settle_deinit(&c->settle);
-    lease_deinit(&c->lease);
     c->options.stopped(c->options.data, c->left);
 }
 
@@ -188,18 +231,26 @@ static void close_timer(struct coordinator *c, uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, on_handle_closed);
 }
 
+static void close_turn(struct coordinator *c)
+{
+    c->n_closing++;
+    uv_close((uv_handle_t *)&c->turn, on_handle_closed);
+}
+
 static void close_all(struct coordinator *c)
 {
     if (c->state >= COORDINATOR_CLOSING)
         return;
     c->state = COORDINATOR_CLOSING;
-    c->left = c->n_running + settle_pending(&c->settle);
-    close_timer(c, &c->poll_timer);
+    c->left = c->n_running + c->n_buffered + settle_pending(&c->settle);
+    close_timer(c, &c->backoff_timer);
+    close_timer(c, &c->waker.timer);
     close_timer(c, &c->drain_timer);
     close_timer(c, &c->settle.retry);
     close_timer(c, &c->lease.timer);
     close_timer(c, &c->sweeper.sweep_timer);
     close_timer(c, &c->sweeper.history_timer);
+    close_turn(c);
     c->n_closing += 2;
     conn_close(c->claim_conn, on_conn_closed, c);
     conn_close(c->settle_conn, on_conn_closed, c);
@@ -227,19 +278,18 @@ static void say_goodbye(struct coordinator *c)
     batch_submit(batch, GOODBYE_MS, on_goodbye, c);
 }
 
-void coordinator_check_end(struct coordinator *c)
+static void check_end(struct coordinator *c)
 {
     /* A claim that waits for a connection has no effect, and closing ends it. */
     bool unsent =
         conn_state(c->claim_conn) != CONN_READY && conn_state(c->settle_conn) != CONN_READY;
-    bool quiet =
-        c->n_running == 0 && settle_pending(&c->settle) == 0 && (c->asking == NULL || unsent);
 
-    if (!quiet)
+    if (c->n_running + c->n_buffered + settle_pending(&c->settle) > 0)
+        return;
+    if (c->asking != NULL && !unsent)
         return;
     if (c->state == COORDINATOR_DRAINING ||
-        (c->state == COORDINATOR_WORKING && c->options.until_empty &&
-         c->n_empty >= c->options.n_queues))
+        (c->state == COORDINATOR_WORKING && c->options.until_empty && coordinator_all_empty(c)))
         say_goodbye(c);
 }
 
@@ -278,10 +328,13 @@ void coordinator_stop(struct coordinator *c)
         break;
     case COORDINATOR_WORKING:
         c->state = COORDINATOR_DRAINING;
-        uv_timer_stop(&c->poll_timer);
+        waker_stop(&c->waker);
+        /* What was not started goes back at once, with its attempt. */
+        coordinator_release_buffered(c);
+        if (c->options.hands->ops->recall != NULL)
+            c->options.hands->ops->recall(c->options.hands);
         log_info(c->options.log, "worker_drain", LOG_INT("running", c->n_running));
         uv_timer_start(&c->drain_timer, on_drain_over, (uint64_t)c->options.drain_ms, 0);
-        coordinator_check_end(c);
         break;
     case COORDINATOR_DRAINING:
     case COORDINATOR_ENDING:
@@ -301,6 +354,9 @@ void coordinator_free(struct coordinator *c)
     if (c == NULL)
         return;
     assert(c->state == COORDINATOR_STOPPED);
+    /* Only now: late runs of the hands still pointed into them. */
+    lease_deinit(&c->lease);
+    free(c->scans);
     free(c);
 }
 

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/hands.h"
+#include "engine/stats.h"
 #include "pg/target.h"
 
 struct coordinator;
@@ -36,13 +37,17 @@ struct coordinator_options {
     const char *const *queues;   /* at least one; claimed from in turn */
     size_t n_queues;
     struct hands *hands;
-    size_t concurrency; /* slots; at least 1 */
+    size_t concurrency; /* jobs that run at a time; at least 1 */
+    size_t prefetch;    /* jobs claimed ahead of need: fewer, larger claims */
+    size_t min_demand;  /* while busy, claim only for at least so many */
     int64_t lease_ms;   /* how long a silent worker is believed alive */
-    int64_t poll_ms;    /* sleep after the first empty round; doubles up to poll_max_ms */
-    int64_t poll_max_ms;
-    int64_t drain_ms; /* how long stop waits for running jobs before it ends them */
-    bool until_empty; /* stop by itself when nothing is due and nothing runs */
-    bool unprepared;  /* for poolers in transaction mode */
+    int64_t
+        poll_ms; /* without LISTEN: sleep after the first empty round; doubles up to poll_max_ms */
+    int64_t poll_max_ms; /* how long a lost notification goes unnoticed */
+    int64_t drain_ms;    /* how long stop waits for running jobs before it ends them */
+    bool until_empty;    /* stop by itself when nothing is due and nothing runs */
+    bool unprepared;     /* no prepared statements: for poolers in transaction mode */
+    bool deaf;           /* no LISTEN, only polling: likewise */
     const struct clock *clock;
     struct log *log;
     void (*started)(void *data, const struct job *job); /* handed to the hands; may be NULL */
@@ -51,20 +56,6 @@ struct coordinator_options {
      */
     void (*stopped)(void *data, size_t left);
     void *data;
-};
-
-/* What it did so far. */
-struct coordinator_stats {
-    uint64_t claims; /* statements that succeeded */
-    uint64_t empty_claims;
-    uint64_t claimed; /* jobs */
-    uint64_t claim_errors;
-    uint64_t done;
-    uint64_t failed;
-    uint64_t retried;
-    uint64_t cancelled;
-    uint64_t released;
-    uint64_t stale; /* settles that came too late */
 };
 
 struct coordinator *coordinator_new(uv_loop_t *loop,

@@ -38,10 +38,15 @@ struct hands_ops {
     void (*stop)(struct hands *hands, struct run *run, enum stop_reason reason);
     /* Kinds these hands can run; NULL-terminated. Never claimed: anything else. */
     const char *const *(*kinds)(struct hands *hands);
+    /* Reports every run that was not started as OUTCOME_RELEASE, before it returns. NULL for hands
+     * that start whatever they take. */
+    void (*recall)(struct hands *hands);
 };
 
 struct hands {
     const struct hands_ops *ops;
+    /* Runs they take on beyond those that run at a time, to have the next ones at hand. */
+    size_t queue_max;
     /* Set by the coordinator before the first run. */
     void (*finished)(void *data, struct run *run, const struct outcome *outcome);
     void *finished_data;

@@ -36,7 +36,7 @@ void lease_remove(struct lease *lease, struct claim *claim)
 {
     list_remove(&claim->link);
     lease->n_claims--;
-    free(claim);
+    claim_free(claim);
 }
 
 void lease_deinit(struct lease *lease)
@@ -78,6 +78,8 @@ static void on_renewed(void *data, const struct batch_end *end)
             lease->options.log, "claim_renew", end->err, LOG_INT("claims", lease->n_claims));
         return;
     }
+    lease->options.stats->renewals++;
+    latency_add(&lease->options.stats->renew, end->took_us);
     LIST_FOREACH_SAFE(link, after, &lease->claims) {
         struct claim *claim = LIST_ENTRY(link, struct claim, link);
 

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/slot.h"
+#include "engine/stats.h"
 #include "pg/conn.h"
 
 struct lease_options {
@@ -24,6 +25,7 @@ struct lease_options {
     int64_t lease_ms;
     const struct clock *clock;
     struct log *log;
+    struct coordinator_stats *stats; /* borrowed */
     /* Its runs should end now. Called once per claim. */
     void (*lost)(void *data, struct claim *claim);
     size_t (*running)(void *data); /* for the worker's row */

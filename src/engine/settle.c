@@ -11,11 +11,9 @@
 #define RETRY_MAX_MS 2000
 #define TRIES_MAX    2 /* as it is, then as a failure; after that the lease has to sort it out */
 
-static void flush(struct settle *settle);
-
 static void on_retry(uv_timer_t *timer)
 {
-    flush(timer->data);
+    settle_flush(timer->data);
 }
 
 void settle_init(struct settle *settle, const struct settle_options *options)
@@ -29,40 +27,54 @@ void settle_init(struct settle *settle, const struct settle_options *options)
 void settle_deinit(struct settle *settle)
 {
     while (!list_empty(&settle->waiting))
-        slot_free(slot_of_link(settle->waiting.next));
-    for (size_t i = 0; i < settle->n_flying; i++)
-        slot_free(settle->flying[i]);
+        slot_clear(slot_of_link(settle->waiting.next));
     settle->n_waiting = settle->n_flying = 0;
 }
 
-/* Moves what fits into one statement from waiting to flying, and fills in the tokens of the claims
- * it ends. */
-static size_t gather(struct settle *settle, struct uuid *ended)
+void settle_add(struct settle *settle, struct slot *slot)
+{
+    list_push(&settle->waiting, &slot->link);
+    settle->n_waiting++;
+}
+
+/* What one flush carries. */
+struct load {
+    struct uuid ended[SETTLE_BATCH_MAX]; /* tokens of claims of which no job is left */
+    size_t n_ended;
+    struct slot *others[SETTLE_BATCH_MAX]; /* outcomes but done */
+    size_t n_others;
+};
+
+/* Moves what fits into one flush from waiting to flying, the done ones first. */
+static void gather(struct settle *settle, struct load *load)
 {
     size_t most = settle->alone ? 1 : SETTLE_BATCH_MAX;
     size_t bytes = 0;
     size_t n = 0;
-    size_t n_ended = 0;
 
-    while (n < most && !list_empty(&settle->waiting)) {
+    load->n_ended = load->n_others = 0;
+    while (n + load->n_others < most && !list_empty(&settle->waiting)) {
         struct slot *slot = slot_of_link(settle->waiting.next);
 
         bytes += slot->item.outcome.result_len;
-        if (n > 0 && bytes > SETTLE_BYTES_MAX)
+        if (n + load->n_others > 0 && bytes > SETTLE_BYTES_MAX)
             break;
         list_remove(&slot->link);
-        settle->flying[n++] = slot;
+        if (slot->item.outcome.kind == OUTCOME_DONE)
+            settle->flying[n++] = slot;
+        else
+            load->others[load->n_others++] = slot;
         assert(slot->claim->n_unsent > 0);
         if (--slot->claim->n_unsent == 0)
-            ended[n_ended++] = slot->claim->asked.token;
+            load->ended[load->n_ended++] = slot->claim->asked.token;
     }
-    settle->n_waiting -= n;
-    settle->n_flying = n;
-    return n_ended;
+    settle->n_flying_done = n;
+    settle->n_flying = n + load->n_others;
+    memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
+    settle->n_waiting -= settle->n_flying;
 }
 
-/* A flush that had no effect, or none that we know of: everything waits again, in the order it was.
- */
+/* A flush that had no effect, or none that we know of: everything waits again, first in line. */
 static void ungather(struct settle *settle, bool resent)
 {
     while (settle->n_flying > 0) {
@@ -75,29 +87,38 @@ static void ungather(struct settle *settle, bool resent)
     }
 }
 
-static void on_committed(struct settle *settle, const PGresult *r)
+static void hand_back(struct settle *settle, struct slot **slot, const char *state)
 {
-    struct slot *flying[SETTLE_BATCH_MAX];
-    size_t n = settle->n_flying;
+    assert(*slot != NULL);
+    settle->options.settled(settle->options.data, *slot, state);
+    *slot = NULL;
+}
 
-    /* The callbacks below may fill `flying` anew. */
-    memcpy(flying, settle->flying, n * sizeof(*flying));
-    settle->n_flying = 0;
-    settle->retry_ms = RETRY_MIN_MS;
-    for (int row = 0; row < PQntuples(r); row++) {
+static void on_committed(struct settle *settle, const struct batch_end *end)
+{
+    struct slot **flying = settle->flying;
+    size_t n = settle->n_flying;
+    size_t n_done = settle->n_flying_done;
+    const PGresult *done = n_done > 0 ? end->results[0] : NULL;
+    const PGresult *others = n > n_done ? end->results[end->n_results - 1] : NULL;
+
+    for (int row = 0; done != NULL && row < PQntuples(done); row++)
+        hand_back(settle, &flying[job_settle_done_row(done, row)], "done");
+    for (int row = 0; others != NULL && row < PQntuples(others); row++) {
         size_t i;
         const char *state;
 
-        job_settle_row(r, row, &i, &state);
-        assert(i < n && flying[i] != NULL);
-        settle->options.settled(settle->options.data, flying[i], state);
-        flying[i] = NULL;
+        job_settle_row(others, row, &i, &state);
+        hand_back(settle, &flying[n_done + i], state);
     }
-    /* What is missing from the answer was no longer ours. */
+    /* What is missing from the answers was no longer ours. */
     for (size_t i = 0; i < n; i++) {
         if (flying[i] != NULL)
-            settle->options.settled(settle->options.data, flying[i], NULL);
+            hand_back(settle, &flying[i], NULL);
     }
+    settle->n_flying = 0;
+    settle->retry_ms = RETRY_MIN_MS;
+    settle->since_us = 0;
     if (settle->n_waiting == 0)
         settle->alone = false;
 }
@@ -112,7 +133,7 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
     log_error_err(settle->options.log,
                   "job_settle",
                   err,
-                  LOG_INT("job", slot->item.id),
+                  LOG_INT("job", slot->run.job.id),
                   LOG_INT("try", slot->tries));
     if (++slot->tries < TRIES_MAX) {
         snprintf(error, sizeof(error), "the outcome could not be stored: %s", err->message);
@@ -132,24 +153,34 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
     settle->options.settled(settle->options.data, slot, NULL);
 }
 
+/* Whether the database objects to what we sent, rather than to us or to the moment. */
+static bool is_about_the_outcomes(const struct batch_end *end)
+{
+    return end->verdict == PG_VERDICT_PERMANENT && end->err->code != PAWL_ESCHEMA &&
+           end->err->code != PAWL_EREADONLY && end->err->code != PAWL_EDENIED;
+}
+
 static void on_flushed(void *data, const struct batch_end *end)
 {
     struct settle *settle = data;
+    struct coordinator_stats *stats = settle->options.stats;
 
     if (end->verdict == PG_VERDICT_OK) {
-        on_committed(settle, end->results[0]);
-        flush(settle);
+        stats->settles++;
+        if (settle->n_flying > stats->settle_batch_max)
+            stats->settle_batch_max = settle->n_flying;
+        latency_add(&stats->settle, end->took_us);
+        on_committed(settle, end);
         return;
     }
     bool single = settle->n_flying == 1;
 
+    stats->settle_errors++;
     ungather(settle, end->verdict == PG_VERDICT_UNKNOWN);
-    if (end->verdict == PG_VERDICT_PERMANENT && end->err->code != PAWL_ESCHEMA &&
-        end->err->code != PAWL_EREADONLY && end->err->code != PAWL_EDENIED) {
+    if (is_about_the_outcomes(end)) {
         if (single)
             on_refused(settle, end->err);
         settle->alone = true;
-        flush(settle);
         return;
     }
     log_warn_err(
@@ -158,35 +189,57 @@ static void on_flushed(void *data, const struct batch_end *end)
     settle->retry_ms = settle->retry_ms * 2 < RETRY_MAX_MS ? settle->retry_ms * 2 : RETRY_MAX_MS;
 }
 
-static void flush(struct settle *settle)
+static bool fill_batch(struct settle *settle, struct batch *batch, struct load *load)
 {
     const struct job_settle *items[SETTLE_BATCH_MAX];
-    struct uuid ended[SETTLE_BATCH_MAX];
+    size_t n_done;
+
+    gather(settle, load);
+    for (size_t i = 0; i < settle->n_flying; i++)
+        items[i] = &settle->flying[i]->item;
+    n_done = settle->n_flying_done;
+
+    struct params *done = n_done > 0 ? batch_add(batch, STMT(job_settle_done)) : NULL;
+    struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
+
+    /* Claims end with the last statement, when all their jobs are gone. */
+    if (done != NULL) {
+        job_settle_done_bind(done,
+                             items,
+                             n_done,
+                             settle->options.worker,
+                             load->ended,
+                             others == NULL ? load->n_ended : 0);
+    }
+    if (others != NULL) {
+        job_settle_bind(others,
+                        items + n_done,
+                        load->n_others,
+                        settle->options.worker,
+                        load->ended,
+                        load->n_ended);
+    }
+    return (n_done == 0 || done != NULL) && (load->n_others == 0 || others != NULL);
+}
+
+void settle_flush(struct settle *settle)
+{
+    struct load load;
 
     if (settle->n_flying > 0 || settle->n_waiting == 0 ||
         uv_is_active((uv_handle_t *)&settle->retry))
         return;
 
     struct batch *batch = batch_new(settle->options.conn);
-    struct params *params = batch != NULL ? batch_add(batch, STMT(job_settle)) : NULL;
 
-    if (params == NULL) {
+    if (batch == NULL || !fill_batch(settle, batch, &load)) {
         /* Full or out of memory: back-pressure. Look again shortly. */
+        ungather(settle, false);
         batch_free(batch);
         uv_timer_start(&settle->retry, on_retry, RETRY_MIN_MS, 0);
         return;
     }
-    size_t n_ended = gather(settle, ended);
-
-    for (size_t i = 0; i < settle->n_flying; i++)
-        items[i] = &settle->flying[i]->item;
-    job_settle_bind(params, items, settle->n_flying, settle->options.worker, ended, n_ended);
+    if (settle->since_us == 0)
+        settle->since_us = clock_mono_us(settle->options.clock);
     batch_submit(batch, SETTLE_DEADLINE_MS, on_flushed, settle);
-}
-
-void settle_add(struct settle *settle, struct slot *slot)
-{
-    list_push(&settle->waiting, &slot->link);
-    settle->n_waiting++;
-    flush(settle);
 }

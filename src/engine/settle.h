@@ -5,7 +5,7 @@
  *
  * What is conserved: every slot given to settle_add comes back through `settled` exactly once: with
  * the state the database gave the job, or with NULL when its token was stale. A settle whose commit
- * is unknown is sent again with the same tokens; the guard in the statement makes that one effect.
+ * is unknown is sent again with the same tokens; the guard in the statements makes that one effect.
  * Coordinator's thread only.
  */
 #ifndef ENGINE_SETTLE_H
@@ -15,21 +15,25 @@
 
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/slot.h"
+#include "engine/stats.h"
 #include "pg/conn.h"
 
-#define SETTLE_BATCH_MAX 1000 /* outcomes in one statement */
+#define SETTLE_BATCH_MAX 2000 /* outcomes in one flush */
 #define SETTLE_BYTES_MAX \
-    (16 * 1024 * 1024) /* results in one statement, unless a single one is larger */
+    (16 * 1024 * 1024) /* results in one flush, unless a single one is larger */
 #define SETTLE_DEADLINE_MS 10000
 
 struct settle_options {
     uv_loop_t *loop;
     struct conn *conn;  /* borrowed */
     const char *worker; /* borrowed; name for history */
+    const struct clock *clock;
     struct log *log;
+    struct coordinator_stats *stats; /* borrowed */
     /* The slot is the callee's again. state NULL: stale. */
     void (*settled)(void *data, struct slot *slot, const char *state);
     void *data;
@@ -38,19 +42,25 @@ struct settle_options {
 struct settle {
     struct settle_options options;
     struct list waiting;
-    struct slot *flying[SETTLE_BATCH_MAX];
+    struct slot *flying[SETTLE_BATCH_MAX]; /* the done ones first */
     size_t n_waiting;
     size_t n_flying;
+    size_t n_flying_done;
     uv_timer_t retry; /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
-    bool alone; /* send one at a time: some outcome of the last batch was refused */
+    bool alone;       /* send one at a time: some outcome of the last batch was refused */
+    int64_t since_us; /* steady clock since when the oldest flush is not through; 0: none is under
+                         way */
 };
 
 void settle_init(struct settle *settle, const struct settle_options *options);
-/* Frees what is left in it. The timer must be closed by the caller's uv_close before. */
+/* Forgets what is left in it. The timer must be closed by the caller's uv_close before. */
 void settle_deinit(struct settle *settle);
 
 void settle_add(struct settle *settle, struct slot *slot);
+
+/* Sends what waits, if it may. Called at the end of every loop turn. */
+void settle_flush(struct settle *settle);
 
 static inline size_t settle_pending(const struct settle *settle)
 {

@@ -1,36 +1,78 @@
-/* slot: the memory of one claimed job. */
+/* slot: the memory of claimed jobs. One allocation for a claim's slots; payloads are not copied. */
 #include "engine/slot.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct slot *slot_new(struct claim *claim, const struct job *job)
+struct claim *claim_new(const struct job_claim *asked)
 {
-    size_t kind_size = strlen(job->kind) + 1;
-    struct slot *slot = calloc(1, sizeof(*slot) + kind_size + job->payload_len);
+    struct claim *claim = calloc(1, sizeof(*claim));
 
-    if (slot == NULL)
+    if (claim == NULL)
         return NULL;
-    list_init(&slot->link);
-    slot->claim = claim;
-    slot->run.job = *job;
-    slot->run.job.kind = memcpy(slot->copies, job->kind, kind_size);
-    slot->run.job.payload = slot->copies + kind_size;
-    if (job->payload_len > 0)
-        memcpy(slot->copies + kind_size, job->payload, job->payload_len);
-    slot->item.id = job->id;
-    slot->item.token = job->token;
-    return slot;
+    list_init(&claim->link);
+    claim->asked = *asked;
+    return claim;
 }
 
-void slot_free(struct slot *slot)
+static int by_urgency(const void *left, const void *right)
 {
-    if (slot == NULL)
+    const struct job *a = &((const struct slot *)left)->run.job;
+    const struct job *b = &((const struct slot *)right)->run.job;
+
+    if (a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+int claim_fill(struct claim *claim, PGresult *result)
+{
+    size_t n = (size_t)PQntuples(result);
+    bool sorted = true;
+
+    claim->slots = calloc(n > 0 ? n : 1, sizeof(*claim->slots));
+    if (claim->slots == NULL)
+        return PAWL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        job_claim_row(result, (int)i, &claim->asked, &claim->slots[i].run.job);
+        sorted = sorted && (i == 0 || by_urgency(&claim->slots[i - 1], &claim->slots[i]) < 0);
+    }
+    /* They mostly are: the update reaches them in the order in which they were picked. */
+    if (!sorted)
+        qsort(claim->slots, n, sizeof(*claim->slots), by_urgency);
+    for (size_t i = 0; i < n; i++) {
+        struct slot *slot = &claim->slots[i];
+
+        list_init(&slot->link);
+        slot->claim = claim;
+        slot->item.job = &slot->run.job;
+    }
+    claim->result = result;
+    claim->n_slots = n;
+    claim->n_unsent = n;
+    return 0;
+}
+
+void claim_free(struct claim *claim)
+{
+    if (claim == NULL)
         return;
+    if (claim->slots != NULL) {
+        for (int i = 0; i < PQntuples(claim->result); i++)
+            slot_clear(&claim->slots[i]);
+    }
+    free(claim->slots);
+    PQclear(claim->result);
+    free(claim);
+}
+
+void slot_clear(struct slot *slot)
+{
     list_remove(&slot->link);
     free(slot->result);
     free(slot->error);
-    free(slot);
+    slot->result = NULL;
+    slot->error = NULL;
 }
 
 void slot_finish(struct slot *slot, const struct outcome *outcome)

@@ -1,15 +1,15 @@
 /*
  * slot: one claimed job on its way through this process, from the claim to the settle. And the
- * claim it came with.
+ * claim it came with, which owns the memory of all its slots.
  *
- * A slot is on exactly one list at a time, and each list is a state:
+ * A slot is in exactly one place at a time, and each place is a state:
  *
+ *     coordinator.buffered  claimed ahead of need; not started
  *     coordinator.running   in the hands
  *     settle.waiting        finished; its outcome waits for the next flush
- *     settle.flying         its outcome is on the wire (an array, because the answer names
- * positions)
+ *     settle.flying         its outcome is on the wire (an array: the answer names positions)
  *
- * slot_new puts it nowhere; slot_free takes it off whatever it is on. Coordinator's thread only.
+ * Coordinator's thread only.
  */
 #ifndef ENGINE_SLOT_H
 #define ENGINE_SLOT_H
@@ -17,45 +17,50 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <uv.h>
+#include <libpq-fe.h>
 
 #include "base/list.h"
 #include "engine/hands.h"
 #include "store/job.h"
 
+struct slot;
+
 /* All that one job_claim took. Ends when the last of its jobs is settled. */
 struct claim {
     struct list link;       /* on lease.claims */
     struct job_claim asked; /* token, queue (borrowed from the options), worker */
-    size_t n_slots;         /* slots that point here; the claim is over when there is none */
-    size_t n_unsent; /* of these, how many are not in a settle that is on the wire: at 0 that settle
-                        ends it */
-    int64_t renewed_us; /* steady clock at the send of the claim or of the last renewal that
-                           succeeded */
-    bool renewing;      /* the renewal under way names it */
-    bool lost; /* the database no longer knows it: whatever its jobs do counts for nothing */
+    PGresult *result;       /* owned; kinds and payloads of the jobs point into it */
+    struct slot *slots;     /* owned array */
+    size_t n_slots;         /* slots that are not settled; the claim is over when there is none */
+    size_t n_unsent;        /* of these, not in a settle on the wire: at 0 that settle ends it */
+    int64_t renewed_us;     /* steady clock at the send of the claim or of the last renewal */
+    bool renewing;          /* the renewal under way names it */
+    bool lost; /* the database no longer knows it: its jobs' outcomes count for nothing */
 };
 
 struct slot {
     struct run run; /* what the hands see */
     struct list link;
     struct claim *claim;
-    struct job_settle
-        item;      /* filled in when the hands report; result and error owned by the slot */
-    char *result;  /* owned */
-    char *error;   /* owned */
-    int tries;     /* settles that failed for this outcome alone */
-    bool resent;   /* an earlier settle of it may have been committed without our knowing */
-    char copies[]; /* kind and payload of run.job */
+    struct job_settle item; /* filled in when the hands report; texts owned by the slot */
+    char *result;           /* owned */
+    char *error;            /* owned */
+    int tries;              /* settles that failed for this outcome alone */
+    bool resent; /* an earlier settle of it may have been committed without our knowing */
 };
 
-/* Copies what `job` points to. NULL when out of memory. */
-struct slot *slot_new(struct claim *claim, const struct job *job) MUST_CHECK;
-void slot_free(struct slot *slot); /* NULL accepted */
+struct claim *claim_new(const struct job_claim *asked) MUST_CHECK;
+
+/* Takes the result and makes a slot for each of its rows, the most urgent first. PAWL_ENOMEM: then
+ * the result is still the caller's. */
+int claim_fill(struct claim *claim, PGresult *result) MUST_CHECK;
+void claim_free(struct claim *claim); /* with all its slots; NULL accepted */
 
 /* Takes copies of what the outcome points to. Out of memory turns it into a retry without a text.
  */
 void slot_finish(struct slot *slot, const struct outcome *outcome);
+/* Off its list, texts freed. The memory goes with the claim. */
+void slot_clear(struct slot *slot);
 
 static inline struct slot *slot_of_run(struct run *run)
 {

@@ -28,6 +28,9 @@ static void on_swept(void *data, const struct batch_end *end)
     }
     int n = PQntuples(end->results[0]);
 
+    latency_add(&sweeper->options.stats->sweep, end->took_us);
+    sweeper->options.stats->swept += (uint64_t)n;
+
     for (int row = 0; row < n; row++) {
         int64_t id;
         const char *state;

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/log.h"
+#include "engine/stats.h"
 #include "pg/conn.h"
 
 #define SWEEP_CLAIMS_MAX 20 /* claims in one run: bounds how long its locks are held */
@@ -18,6 +19,7 @@ struct sweeper_options {
     struct conn *conn; /* borrowed */
     int64_t every_ms;
     struct log *log;
+    struct coordinator_stats *stats; /* borrowed */
 };
 
 struct sweeper {

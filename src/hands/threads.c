@@ -23,7 +23,6 @@ struct task {
     struct outcome outcome;
     char *text; /* owned: the result or the error */
     int64_t started_us;
-    bool timed; /* should_stop because of the timeout: checked by the task itself */
 };
 
 struct pool {
@@ -213,8 +212,26 @@ static const char *const *threads_kinds(struct hands *hands)
     return pool_of(hands)->kinds;
 }
 
+static void threads_recall(struct hands *hands)
+{
+    struct pool *pool = pool_of(hands);
+    void *item;
+
+    while (mailbox_take(&pool->todo, &item, 1) == 1) {
+        struct task *task = item;
+
+        task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
+        hands->finished(hands->finished_data, task->run, &task->outcome);
+        task_free(task);
+    }
+}
+
 static const struct hands_ops ops = {
-    .run = threads_run, .stop = threads_stop, .kinds = threads_kinds};
+    .run = threads_run,
+    .stop = threads_stop,
+    .kinds = threads_kinds,
+    .recall = threads_recall,
+};
 
 static void pool_free(struct pool *pool)
 {
@@ -258,10 +275,10 @@ static void join_threads(struct pool *pool)
 static int fill_pool(struct pool *pool, const struct threads_options *options, struct pawl_err *err)
 {
     size_t n = options->n_handlers;
-    int rc = mailbox_init(&pool->todo, options->capacity, err);
+    int rc = mailbox_init(&pool->todo, (options->threads + options->queue_max), err);
 
     if (rc == 0)
-        rc = mailbox_init(&pool->finished, options->capacity, err);
+        rc = mailbox_init(&pool->finished, (options->threads + options->queue_max), err);
     if (rc < 0)
         return rc;
     pool->handlers = calloc(n, sizeof(*pool->handlers));
@@ -287,12 +304,13 @@ threads_new(uv_loop_t *loop, const struct threads_options *options, struct pawl_
 {
     struct pool *pool = calloc(1, sizeof(*pool));
 
-    assert(options->threads > 0 && options->capacity > 0);
+    assert(options->threads > 0);
     if (pool == NULL) {
         err_set(err, PAWL_ENOMEM, "out of memory");
         return NULL;
     }
     pool->hands.ops = &ops;
+    pool->hands.queue_max = options->queue_max;
     pool->log = options->log;
     pool->clock = options->clock != NULL ? options->clock : &clock_system;
     if (fill_pool(pool, options, err) < 0) {
@@ -327,19 +345,12 @@ static void on_closed(uv_handle_t *handle)
 void threads_close(struct hands *hands, void (*closed)(void *data), void *data)
 {
     struct pool *pool = pool_of(hands);
-    void *item;
 
     assert(!pool->closing);
     pool->closing = true;
     pool->closed = closed;
     pool->closed_data = data;
-    while (mailbox_take(&pool->todo, &item, 1) == 1) {
-        struct task *task = item;
-
-        task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
-        hands->finished(hands->finished_data, task->run, &task->outcome);
-        task_free(task);
-    }
+    threads_recall(hands);
     join_threads(pool);
     collect(pool);
     uv_close((uv_handle_t *)&pool->wake, on_closed);

@@ -52,8 +52,8 @@ struct threads_handler {
 struct threads_options {
     const struct threads_handler *handlers; /* copied */
     size_t n_handlers;
-    size_t threads;  /* at least 1 */
-    size_t capacity; /* runs that may be here at a time: the coordinator's slots and prefetch */
+    size_t threads;   /* at least 1 */
+    size_t queue_max; /* runs that may wait for a thread: the more, the less a no-op job costs */
     struct log *log;
     const struct clock *clock; /* NULL: the machine's */
 };
@@ -62,9 +62,9 @@ struct hands *threads_new(uv_loop_t *loop,
                           const struct threads_options *options,
                           struct pawl_err *err) MUST_CHECK;
 
-/* Tells running handlers to stop and waits for the threads to end, by joining them: it returns when
- * the last handler has. Runs that were not started are reported as released. `closed` (may be NULL)
- * comes from the loop when all is freed. */
+/* Waits for the threads to end by joining them, so it returns when the last handler has; the
+ * coordinator has told them to stop. Runs that were not started are reported as released. `closed`
+ * (may be NULL) comes from the loop when all is freed. */
 void threads_close(struct hands *hands, void (*closed)(void *data), void *data);
 
 #endif

@@ -177,6 +177,15 @@ static void listen_ended(struct conn *conn, const struct batch *batch)
         conn->options.on_notify(conn->options.data, NULL, NULL);
 }
 
+PGresult *batch_take_result(const struct batch_end *end, size_t i)
+{
+    /* The array is the batch's own; only the callback's view of it is read-only. */
+    PGresult **results = (PGresult **)(uintptr_t)end->results;
+    PGresult *taken = results[i];
+    results[i] = NULL;
+    return taken;
+}
+
 void batch_deliver(struct conn *conn)
 {
     /* Those that end while we call back wait for the next turn, or a caller that resubmits at once

@@ -102,6 +102,10 @@ struct batch_end {
 
 typedef void (*batch_fn)(void *data, const struct batch_end *end);
 
+/* From inside the callback: the i-th result becomes the caller's (PQclear it), and end->results[i] is NULL from then on. Saves
+ * copying what is large. */
+PGresult *batch_take_result(const struct batch_end *end, size_t i) MUST_CHECK;
+
 struct batch;
 
 /* NULL when there is no memory or the connection's queue is full: that is back-pressure, try later.

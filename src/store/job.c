@@ -60,12 +60,39 @@ void job_enqueue_read(const PGresult *r, int64_t *ret_ids)
 
 void job_claim_bind(struct params *p, const struct job_claim *claim)
 {
+    const int64_t *due[JOB_PRIORITIES];
+    int64_t ids[JOB_PRIORITIES];
+
+    /* The statement wants the most urgent first. */
+    for (size_t i = 0; i < JOB_PRIORITIES; i++) {
+        const struct job_watermark *from = &claim->from[JOB_PRIORITIES - 1 - i];
+
+        due[i] = &from->due_us;
+        ids[i] = from->id;
+    }
     params_text(p, claim->queue);
     params_text_array(p, claim->kinds, claim->n_kinds);
     params_i32(p, claim->limit);
     params_uuid(p, &claim->token);
     params_uuid(p, &claim->worker);
     params_i64(p, claim->lease_ms);
+    params_time_array(p, due, JOB_PRIORITIES);
+    params_i64_array(p, ids, JOB_PRIORITIES);
+}
+
+int64_t job_claim_id(const PGresult *r, int row)
+{
+    return result_i64(r, row, 0);
+}
+
+int16_t job_claim_priority(const PGresult *r, int row)
+{
+    return result_i16(r, row, 2);
+}
+
+int64_t job_claim_due(const PGresult *r, int row)
+{
+    return result_time(r, row, 7);
 }
 
 void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, struct job *ret_job)
@@ -106,8 +133,8 @@ void job_settle_bind(struct params *p,
     for (size_t i = 0; i < n; i++) {
         const struct outcome *outcome = &items[i]->outcome;
 
-        ids[i] = items[i]->id;
-        tokens[i] = items[i]->token;
+        ids[i] = items[i]->job->id;
+        tokens[i] = items[i]->job->token;
         outcomes[i] = (int16_t)outcome->kind;
         delays[i] = outcome->delay_ms;
         results[i] = (struct bytes){outcome->result, outcome->result_len};
@@ -123,6 +150,39 @@ void job_settle_bind(struct params *p,
     params_i64_array(p, run_times, n);
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
+}
+
+void job_settle_done_bind(struct params *p,
+                          const struct job_settle *const *items,
+                          size_t n,
+                          const char *worker,
+                          const struct uuid *ended,
+                          size_t n_ended)
+{
+    int64_t *ids = PARAM_ARRAY(p, n, int64_t);
+    struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
+    struct bytes *results = PARAM_ARRAY(p, n, struct bytes);
+    int64_t *run_times = PARAM_ARRAY(p, n, int64_t);
+
+    if (p->failed)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = items[i]->job->id;
+        tokens[i] = items[i]->job->token;
+        results[i] = (struct bytes){items[i]->outcome.result, items[i]->outcome.result_len};
+        run_times[i] = items[i]->outcome.run_us;
+    }
+    params_i64_array(p, ids, n);
+    params_uuid_array(p, tokens, n);
+    params_bytes_array(p, results, n);
+    params_i64_array(p, run_times, n);
+    params_text(p, worker);
+    params_uuid_array(p, ended, n_ended);
+}
+
+size_t job_settle_done_row(const PGresult *r, int row)
+{
+    return (size_t)result_i64(r, row, 0) - 1;
 }
 
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state)

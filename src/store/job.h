@@ -31,6 +31,15 @@ struct job_new {
 void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n);
 void job_enqueue_read(const PGresult *r, int64_t *ret_ids);
 
+/* How far one priority of a queue has been claimed: a short cut for the next claim, never a truth.
+ */
+struct job_watermark {
+    int64_t due_us; /* INT64_MIN: from the beginning */
+    int64_t id;
+};
+
+#define JOB_PRIORITIES (PAWL_PRIORITY_MAX - PAWL_PRIORITY_MIN + 1)
+
 struct job_claim {
     const char *queue;
     const char *const *kinds;
@@ -39,16 +48,20 @@ struct job_claim {
     struct uuid token;
     struct uuid worker;
     int64_t lease_ms;
+    struct job_watermark from[JOB_PRIORITIES]; /* by priority */
 };
 
 void job_claim_bind(struct params *p, const struct job_claim *claim);
 /* Pointers in ret_job live as long as the result and the claim. */
 void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, struct job *ret_job);
+/* Single columns, for who needs no whole job. */
+int64_t job_claim_id(const PGresult *r, int row);
+int16_t job_claim_priority(const PGresult *r, int row);
+int64_t job_claim_due(const PGresult *r, int row);
 
 /* One job's outcome on its way to the database. */
 struct job_settle {
-    int64_t id;
-    struct uuid token;
+    const struct job *job;  /* id and token */
     struct outcome outcome; /* borrowed pointers */
 };
 
@@ -62,6 +75,15 @@ void job_settle_bind(struct params *p,
 /* ret_item: index into `items`; one that no row names was stale. ret_state points into the result.
  */
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state);
+
+/* The same for outcomes that are all OUTCOME_DONE. */
+void job_settle_done_bind(struct params *p,
+                          const struct job_settle *const *items,
+                          size_t n,
+                          const char *worker,
+                          const struct uuid *ended,
+                          size_t n_ended);
+size_t job_settle_done_row(const PGresult *r, int row);
 
 /* A job as people see it. Pointers live as long as the result. Times that are not known are 0. */
 struct job_view {

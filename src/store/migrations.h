@@ -1,4 +1,5 @@
-/* migrations: the files of sql/migrations and sql/bootstrap.sql as they were embedded at build time. */
+/* migrations: the files of sql/migrations and sql/bootstrap.sql as they were embedded at build
+ * time. */
 #ifndef STORE_MIGRATIONS_H
 #define STORE_MIGRATIONS_H
 

@@ -17,6 +17,17 @@ void worker_stop_bind(struct params *p, const struct uuid *worker)
     params_uuid(p, worker);
 }
 
+void sleeper_set_bind(struct params *p,
+                      const struct uuid *worker,
+                      const char *const *queues,
+                      size_t n_queues,
+                      bool asleep)
+{
+    params_uuid(p, worker);
+    params_text_array(p, queues, n_queues);
+    params_bool(p, asleep);
+}
+
 void history_maintain_row(const PGresult *r, int32_t *ret_made, int32_t *ret_dropped)
 {
     *ret_made = result_i32(r, 0, 0);

@@ -2,6 +2,7 @@
 #ifndef STORE_WORKER_H
 #define STORE_WORKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <libpq-fe.h>
@@ -19,6 +20,12 @@ struct worker_start {
 
 void worker_start_bind(struct params *p, const struct worker_start *worker);
 void worker_stop_bind(struct params *p, const struct uuid *worker);
+
+void sleeper_set_bind(struct params *p,
+                      const struct uuid *worker,
+                      const char *const *queues,
+                      size_t n_queues,
+                      bool asleep);
 
 void history_maintain_row(const PGresult *r, int32_t *ret_made, int32_t *ret_dropped);
 

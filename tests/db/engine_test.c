@@ -150,27 +150,38 @@ static void only_its_queues_and_kinds_are_claimed(void **state)
     assert_int_equal(count_of(f, "pawl.job WHERE attempt = 0 AND token IS NULL"), 20);
 }
 
+/* Lets the loop run for a while in which nothing is expected. */
+static void idle_for(struct crew *crew, uint64_t ms)
+{
+    uint64_t until_ms = uv_now(&crew->f->loop) + ms;
+
+    run_until(crew->f, uv_now(&crew->f->loop) > until_ms);
+}
+
 static void it_drains_and_then_sleeps(void **state)
 {
     struct crew crew;
 
     crew_init(&crew, *state);
     crew.options.concurrency = 5;
+    crew.options.deaf = true;
     crew.options.poll_ms = crew.options.poll_max_ms = 60000;
     enqueue(*state, 50);
     crew_start(&crew);
     run_until(crew.f, crew.settled == 50);
-    run_until(crew.f, crew_stats(&crew)->empty_claims == 1);
-    /* Asleep: not even a job for it is noticed, until it is woken. */
+    run_until(crew.f, crew_stats(&crew)->empty_claims >= 1);
+    idle_for(&crew, 50);
+    /* Asleep, and deaf: not even a job for it is noticed, until it is woken. */
     uint64_t claims = crew_stats(&crew)->claims;
 
+    assert_in_range(crew_stats(&crew)->empty_claims, 1, 2);
     enqueue(*state, 1);
-    run_until(crew.f, uv_now(&crew.f->loop) - crew.f->began_ms > 100);
+    idle_for(&crew, 100);
     assert_int_equal(crew_stats(&crew)->claims, claims);
     coordinator_wake(crew.c);
     run_until(crew.f, crew.settled == 51);
-    run_until(crew.f, crew_stats(&crew)->empty_claims == 2);
-    assert_int_equal(crew_stats(&crew)->claims, claims + 2);
+    idle_for(&crew, 50);
+    assert_in_range(crew_stats(&crew)->claims, claims + 2, claims + 3);
     crew_stop(&crew);
     assert_all_done(*state, 51);
 }
@@ -415,7 +426,8 @@ static void an_empty_queue_ends_until_empty(void **state)
     crew.options.until_empty = true;
     crew_start(&crew);
     run_until(crew.f, crew.stopped);
-    assert_int_equal(crew_stats(&crew)->empty_claims, 1);
+    /* One, and one more when LISTEN says that something may have been missed. */
+    assert_in_range(crew_stats(&crew)->empty_claims, 1, 2);
     crew_end(&crew);
     assert_int_equal(crew.left, 0);
     assert_all_done(*state, 0);

@@ -103,7 +103,8 @@ static void a_claim_probes_the_index_and_updates_by_place(void **state)
 {
     (void)state;
     assert_plans(STMT(job_claim),
-                 "('q1', '{k1,k2}', 10, " UUID ", " UUID ", 30000)",
+                 "('q1', '{k1,k2}', 10, " UUID ", " UUID ", 30000,"
+                 " array_fill(now() - interval '1 hour', '{10}'), array_fill(5::int8, '{10}'))",
                  NODES("Index Scan using job_pick on job c", "Tid Scan on job j", "LockRows"),
                  NODES("Seq Scan on job", "Bitmap", "Sort", "Hash Join", "Merge Join"));
 }

@@ -102,8 +102,9 @@ static bool may(struct store *s, const struct statement *statement, const char *
     char nulls[PARAMETERS_MAX * 6 + 3] = "";
     int n = parameters(statement->sql);
 
-    if (strncmp(statement->name, "tx_", 3) == 0)
-        return true; /* BEGIN and COMMIT are nobody's to refuse */
+    /* BEGIN, COMMIT and LISTEN are nobody's to refuse, and cannot be prepared. */
+    if (strncmp(statement->name, "tx_", 3) == 0 || strcmp(statement->name, "listen") == 0)
+        return true;
     for (int i = 0; i < n; i++) {
         size_t len = strlen(nulls);
 

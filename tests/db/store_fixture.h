@@ -193,7 +193,7 @@ settle(struct store *s, const struct job_settle *items, size_t n, const struct u
 
 static inline struct job_settle item(const struct claimed *claimed, size_t i, struct outcome o)
 {
-    return (struct job_settle){.id = claimed->jobs[i].id, .token = claimed->token, .outcome = o};
+    return (struct job_settle){.job = &claimed->jobs[i], .outcome = o};
 }
 
 /* One item of one job. Returns what it is now. */

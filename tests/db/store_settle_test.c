@@ -179,8 +179,13 @@ static void a_stale_token_changes_nothing_and_is_missing_from_the_answer(void **
                                       item(&c, 1, OUTCOME(OUTCOME_RELEASE)),
                                       item(&c, 1, OUTCOME(OUTCOME_DONE))};
 
-        items[0].token = uuid_random();
-        items[2].id = 999; /* no such job */
+        struct job stale = c.jobs[0];
+        struct job unknown = c.jobs[1];
+
+        stale.token = uuid_random();
+        unknown.id = 999; /* no such job */
+        items[0].job = &stale;
+        items[2].job = &unknown;
         struct states states = settle(s, items, 3, NULL);
 
         assert_string_equal(states.of[0], "");

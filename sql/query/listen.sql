@@ -1,0 +1,7 @@
+-- Purpose: subscribes to wake-ups: a notification's payload is the name of the queue that has work.
+-- Parameters: none
+-- Rows: none
+-- Locks: none
+-- Index: none
+-- Roles: all
+LISTEN pawl_wake

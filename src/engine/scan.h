@@ -1,0 +1,47 @@
+/*
+ * scan: how far one queue has been claimed, and where its next claim starts.
+ *
+ * Claimed rows stay in the index until they are vacuumed, and a transaction that is open somewhere
+ * can keep vacuum away for hours. So a claim starts where the last one ended (the watermark). That
+ * is never a truth: a row may be committed, released or resumed behind it. Therefore a claim starts
+ * from the beginning every second under load, and when nothing is left ahead of the marks. What
+ * that costs is measured, and it is done so seldom that it takes a few per cent of the time. Pure;
+ * coordinator's thread.
+ */
+#ifndef ENGINE_SCAN_H
+#define ENGINE_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/job.h"
+
+#define SCAN_FULL_EVERY_US (1000 * 1000) /* how long a late committer waits at most, under load */
+#define SCAN_FULL_SHARE    30            /* a full scan may take one part in this of the time */
+
+struct scan {
+    const char *queue; /* borrowed */
+    struct job_watermark mark[JOB_PRIORITIES];
+    bool empty;           /* nothing was found, and nobody has called since */
+    bool want_full;       /* nothing is left ahead of the marks */
+    int64_t full_us;      /* steady clock when the last full scan began */
+    int64_t full_cost_us; /* how long it took */
+};
+
+void scan_init(struct scan *scan, const char *queue);
+
+/* There may be work again. */
+void scan_wake(struct scan *scan);
+
+/* Fills in where to start. Returns whether it is a full scan. */
+bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES]);
+
+/* What a claim came back with. full: as scan_from said; limit: as it was asked for. */
+void scan_claimed(struct scan *scan,
+                  const PGresult *r,
+                  bool full,
+                  int32_t limit,
+                  int64_t took_us,
+                  int64_t now_us);
+
+#endif

@@ -1,0 +1,130 @@
+/* waker: marks and looks. */
+#include "engine/waker.h"
+
+#include "store/statements.h"
+#include "store/worker.h"
+
+#define MARK_DEADLINE_MS 5000
+#define BUSY_MS          20 /* who is busy for so long will look by itself */
+
+/* After the mark: for transactions that were under way and had not seen it. */
+static const int64_t looks_ms[] = {5, 20, 100, 500};
+
+#define N_LOOKS (sizeof(looks_ms) / sizeof(*looks_ms))
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct waker *waker = timer->data;
+
+    waker->n_polls++;
+    waker->options.look(waker->options.data);
+}
+
+static void sleep_for(struct waker *waker, int64_t ms)
+{
+    uv_timer_start(&waker->timer, on_timer, (uint64_t)ms, 0);
+}
+
+void waker_init(struct waker *waker, const struct waker_options *options)
+{
+    *waker = (struct waker){.options = *options, .sleep_ms = options->poll_ms};
+    uv_timer_init(options->loop, &waker->timer);
+    waker->timer.data = waker;
+}
+
+void waker_stop(struct waker *waker)
+{
+    uv_timer_stop(&waker->timer);
+}
+
+static bool set_mark(struct waker *waker, bool asleep, batch_fn fn)
+{
+    struct batch *batch = batch_new(waker->options.conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(sleeper_set)) : NULL;
+
+    if (params == NULL) {
+        batch_free(batch);
+        return false;
+    }
+    sleeper_set_bind(
+        params, &waker->options.worker, waker->options.queues, waker->options.n_queues, asleep);
+    batch_submit(batch, MARK_DEADLINE_MS, fn, waker);
+    return true;
+}
+
+static void on_marked(void *data, const struct batch_end *end)
+{
+    struct waker *waker = data;
+
+    if (waker->state != WAKER_MARKING)
+        return;
+    if (end->verdict != PG_VERDICT_OK) {
+        /* Then the poll has to do. */
+        log_warn_err(waker->options.log, "sleeper_set", end->err, LOG_BOOL("asleep", true));
+        waker->state = WAKER_AWAKE;
+        sleep_for(waker, waker->options.poll_max_ms);
+        return;
+    }
+    waker->state = WAKER_ASLEEP;
+    waker->looks = 0;
+    waker->options.look(waker->options.data);
+}
+
+/* Without LISTEN: longer and longer. */
+static void doze(struct waker *waker)
+{
+    sleep_for(waker, waker->sleep_ms);
+    waker->sleep_ms *= 2;
+    if (waker->sleep_ms > waker->options.poll_max_ms)
+        waker->sleep_ms = waker->options.poll_max_ms;
+}
+
+void waker_idle(struct waker *waker)
+{
+    waker->busy_us = 0;
+    if (!waker->options.listening) {
+        doze(waker);
+        return;
+    }
+    switch (waker->state) {
+    case WAKER_AWAKE:
+        waker->state = WAKER_MARKING;
+        if (!set_mark(waker, true, on_marked)) {
+            waker->state = WAKER_AWAKE;
+            doze(waker);
+        }
+        break;
+    case WAKER_MARKING:
+        break;
+    case WAKER_ASLEEP:
+        sleep_for(waker,
+                  waker->looks < N_LOOKS ? looks_ms[waker->looks++] : waker->options.poll_max_ms);
+        break;
+    }
+}
+
+static void on_unmarked(void *data, const struct batch_end *end)
+{
+    struct waker *waker = data;
+
+    waker->unmarking = false;
+    /* It does no harm if it stays: enqueues notify a little more than they need. */
+    if (end->verdict != PG_VERDICT_OK)
+        log_warn_err(waker->options.log, "sleeper_set", end->err, LOG_BOOL("asleep", false));
+}
+
+void waker_busy(struct waker *waker)
+{
+    int64_t now_us = clock_mono_us(waker->options.clock);
+
+    uv_timer_stop(&waker->timer);
+    waker->sleep_ms = waker->options.poll_ms;
+    if (waker->busy_us == 0)
+        waker->busy_us = now_us;
+    if (waker->state != WAKER_ASLEEP || waker->unmarking ||
+        now_us - waker->busy_us < BUSY_MS * US_PER_MS)
+        return;
+    waker->unmarking = set_mark(waker, false, on_unmarked);
+    if (waker->unmarking)
+        waker->state = WAKER_AWAKE;
+}
