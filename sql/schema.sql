@@ -4,6 +4,14 @@ CREATE SCHEMA pawl;
 
 ALTER SCHEMA pawl OWNER TO pawl_owner;
 
+CREATE TYPE pawl.retry AS ENUM (
+    'exponential',
+    'quadratic',
+    'table'
+);
+
+ALTER TYPE pawl.retry OWNER TO pawl_owner;
+
 CREATE TYPE pawl.state AS ENUM (
     'ready',
     'scheduled',
@@ -17,21 +25,22 @@ CREATE TYPE pawl.state AS ENUM (
 
 ALTER TYPE pawl.state OWNER TO pawl_owner;
 
-CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) RETURNS jsonb
+CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) RETURNS jsonb
     LANGUAGE sql PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT CASE WHEN pg_catalog.jsonb_array_length(errors) >= 20 THEN errors - 0
+    SELECT CASE WHEN jsonb_array_length(errors) >= 20 THEN errors - 0
                 ELSE coalesce(errors, '[]') END
-           || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
+           || jsonb_build_array(jsonb_build_object(
                   'attempt', attempt,
-                  'at', pg_catalog.clock_timestamp(),
-                  'error', pg_catalog."left"(error, 4000),
+                  'at', clock_timestamp(),
+                  'class', class,
+                  'error', "left"(error, 4000),
                   'worker', worker,
                   'run_us', run_us))
 $$;
 
-ALTER FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) OWNER TO pawl_owner;
+ALTER FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -85,14 +94,32 @@ $_$;
 
 ALTER FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) OWNER TO pawl_owner;
 
-CREATE FUNCTION pawl.retry_delay_ms(attempt integer) RETURNS bigint
+CREATE FUNCTION pawl.parks(kind text) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT EXISTS (SELECT FROM pawl.kind AS k WHERE k.name = parks.kind AND k.park)
+$$;
+
+ALTER FUNCTION pawl.parks(kind text) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint
     LANGUAGE sql PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT (least(3600000, 1000 * power(2, least(attempt, 20) - 1)) * (0.8 + 0.4 * random()))::bigint
+    SELECT CASE coalesce(k.retry, 'exponential')
+               WHEN 'table' THEN k.retry_table_ms[least(attempt, cardinality(k.retry_table_ms))]
+               ELSE (least(coalesce(k.retry_cap_ms, 3600000),
+                           coalesce(k.retry_base_ms, 1000)
+                           * (CASE k.retry WHEN 'quadratic' THEN attempt::float8 * attempt
+                                           ELSE power(2, least(attempt, 40) - 1) END))
+                     * (0.8 + 0.4 * random()))::bigint
+           END
+    FROM (SELECT) AS one
+    LEFT JOIN pawl.kind AS k ON k.name = retry_delay_ms.kind
 $$;
 
-ALTER FUNCTION pawl.retry_delay_ms(attempt integer) OWNER TO pawl_owner;
+ALTER FUNCTION pawl.retry_delay_ms(kind text, attempt integer) OWNER TO pawl_owner;
 
 CREATE TABLE pawl.claim (
     token uuid NOT NULL,
@@ -255,6 +282,23 @@ ALTER TABLE pawl.jobs OWNER TO pawl_owner;
 
 COMMENT ON VIEW pawl.jobs IS 'All jobs, live and finished, with their state in words';
 
+CREATE TABLE pawl.kind (
+    name text NOT NULL,
+    retry pawl.retry DEFAULT 'exponential'::pawl.retry NOT NULL,
+    retry_base_ms integer DEFAULT 1000 NOT NULL,
+    retry_cap_ms integer DEFAULT 3600000 NOT NULL,
+    retry_table_ms integer[],
+    park boolean DEFAULT false NOT NULL,
+    CONSTRAINT kind_name CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 128))),
+    CONSTRAINT kind_retry_base CHECK ((retry_base_ms > 0)),
+    CONSTRAINT kind_retry_cap CHECK ((retry_cap_ms >= retry_base_ms)),
+    CONSTRAINT kind_retry_table CHECK (((retry <> 'table'::pawl.retry) OR (cardinality(retry_table_ms) > 0)))
+);
+
+ALTER TABLE pawl.kind OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.kind IS 'Settings of kinds of jobs that differ from the defaults';
+
 CREATE TABLE pawl.migration (
     version integer NOT NULL,
     name text NOT NULL,
@@ -299,6 +343,9 @@ ALTER TABLE ONLY pawl.claim
 ALTER TABLE ONLY pawl.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY pawl.kind
+    ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY pawl.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
@@ -332,14 +379,17 @@ GRANT USAGE ON SCHEMA pawl TO pawl_reader;
 
 REVOKE ALL ON TYPE pawl.state FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) FROM PUBLIC;
-GRANT ALL ON FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) TO pawl_worker;
+REVOKE ALL ON FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) TO pawl_worker;
 
 REVOKE ALL ON FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) TO pawl_worker;
 
-REVOKE ALL ON FUNCTION pawl.retry_delay_ms(attempt integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION pawl.retry_delay_ms(attempt integer) TO pawl_worker;
+REVOKE ALL ON FUNCTION pawl.parks(kind text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.parks(kind text) TO pawl_worker;
+
+REVOKE ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer) TO pawl_worker;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.claim TO pawl_worker;
 GRANT SELECT ON TABLE pawl.claim TO pawl_reader;
@@ -379,6 +429,10 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.worker TO pawl_worker;
 GRANT SELECT ON TABLE pawl.worker TO pawl_reader;
 
 GRANT SELECT ON TABLE pawl.jobs TO pawl_reader;
+
+GRANT SELECT ON TABLE pawl.kind TO pawl_worker;
+GRANT SELECT ON TABLE pawl.kind TO pawl_reader;
+GRANT INSERT,UPDATE ON TABLE pawl.kind TO pawl_server;
 
 GRANT SELECT ON TABLE pawl.migration TO pawl_server;
 GRANT SELECT ON TABLE pawl.migration TO pawl_worker;

@@ -78,6 +78,23 @@ CREATE TABLE pawl.queue (
 );
 COMMENT ON TABLE pawl.queue IS 'Settings of queues that differ from the defaults';
 
+-- Settings of a kind of job. A kind without a row has the defaults.
+CREATE TYPE pawl.retry AS ENUM ('exponential', 'quadratic', 'table');
+
+CREATE TABLE pawl.kind (
+    name           text PRIMARY KEY,
+    retry          pawl.retry NOT NULL DEFAULT 'exponential',
+    retry_base_ms  integer NOT NULL DEFAULT 1000,
+    retry_cap_ms   integer NOT NULL DEFAULT 3600000,
+    retry_table_ms integer[],                        -- for 'table': the last one is for all further attempts
+    park           boolean NOT NULL DEFAULT false,   -- a job that will not be tried again waits for an operator
+    CONSTRAINT kind_name CHECK (pg_catalog.octet_length(name) BETWEEN 1 AND 128),
+    CONSTRAINT kind_retry_base CHECK (retry_base_ms > 0),
+    CONSTRAINT kind_retry_cap CHECK (retry_cap_ms >= retry_base_ms),
+    CONSTRAINT kind_retry_table CHECK (retry <> 'table' OR pg_catalog.cardinality(retry_table_ms) > 0)
+);
+COMMENT ON TABLE pawl.kind IS 'Settings of kinds of jobs that differ from the defaults';
+
 -- Finished work, append only. A partition holds what may be forgotten on one day, so queues that are kept for different
 -- times still only ever need whole partitions dropped.
 CREATE TABLE pawl.history (
@@ -107,26 +124,46 @@ CREATE INDEX history_trouble ON pawl.history (id) WHERE state <> 'done';
 -- Catches rows for a day without a partition, so that a settle never fails for want of one.
 CREATE TABLE pawl.history_default PARTITION OF pawl.history DEFAULT;
 
--- How long to wait before the next attempt: doubling from a second to an hour, a fifth up or down by chance so that
--- jobs that failed together do not come back together.
-CREATE FUNCTION pawl.retry_delay_ms(attempt integer) RETURNS bigint
+-- How long to wait before the next attempt. By default it doubles from a second to an hour; a fifth up or down by
+-- chance, so that jobs that failed together do not come back together. A table is taken as it is.
+CREATE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT (least(3600000, 1000 * power(2, least(attempt, 20) - 1)) * (0.8 + 0.4 * random()))::bigint
+    SELECT CASE coalesce(k.retry, 'exponential')
+               WHEN 'table' THEN k.retry_table_ms[least(attempt, cardinality(k.retry_table_ms))]
+               ELSE (least(coalesce(k.retry_cap_ms, 3600000),
+                           coalesce(k.retry_base_ms, 1000)
+                           * (CASE k.retry WHEN 'quadratic' THEN attempt::float8 * attempt
+                                           ELSE power(2, least(attempt, 40) - 1) END))
+                     * (0.8 + 0.4 * random()))::bigint
+           END
+    FROM (SELECT) AS one
+    LEFT JOIN pawl.kind AS k ON k.name = retry_delay_ms.kind
+$$;
+
+-- Whether a job of this kind that will not be tried again waits for an operator instead of failing.
+CREATE FUNCTION pawl.parks(kind text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM pawl.kind AS k WHERE k.name = parks.kind AND k.park)
 $$;
 
 -- One more failed attempt in the list, the oldest dropped beyond twenty, the text cut at 4000 characters.
-CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, error text, worker text, run_us bigint) RETURNS jsonb
+-- class: transient, permanent, business, or lost (nobody reported; the lease ran out).
+CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint)
+RETURNS jsonb
 LANGUAGE sql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT CASE WHEN pg_catalog.jsonb_array_length(errors) >= 20 THEN errors - 0
+    SELECT CASE WHEN jsonb_array_length(errors) >= 20 THEN errors - 0
                 ELSE coalesce(errors, '[]') END
-           || pg_catalog.jsonb_build_array(pg_catalog.jsonb_build_object(
+           || jsonb_build_array(jsonb_build_object(
                   'attempt', attempt,
-                  'at', pg_catalog.clock_timestamp(),
-                  'error', pg_catalog."left"(error, 4000),
+                  'at', clock_timestamp(),
+                  'class', class,
+                  'error', "left"(error, 4000),
                   'worker', worker,
                   'run_us', run_us))
 $$;
@@ -216,12 +253,12 @@ GRANT INSERT (queue, kind, priority, due_at, max_attempts, timeout_ms, payload),
 
 GRANT SELECT, DELETE, UPDATE (due_at, token, attempt, waits_for, errors) ON pawl.job TO pawl_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON pawl.claim, pawl.worker TO pawl_worker;
-GRANT SELECT ON pawl.queue TO pawl_worker;
+GRANT SELECT ON pawl.queue, pawl.kind TO pawl_worker;
 GRANT INSERT ON pawl.history TO pawl_worker;
-GRANT EXECUTE ON FUNCTION pawl.retry_delay_ms, pawl.errors_add, pawl.history_maintain TO pawl_worker;
+GRANT EXECUTE ON FUNCTION pawl.retry_delay_ms, pawl.parks, pawl.errors_add, pawl.history_maintain TO pawl_worker;
 
-GRANT SELECT ON pawl.job, pawl.claim, pawl.worker, pawl.queue, pawl.history, pawl.jobs TO pawl_reader;
+GRANT SELECT ON pawl.job, pawl.claim, pawl.worker, pawl.queue, pawl.kind, pawl.history, pawl.jobs TO pawl_reader;
 
-GRANT INSERT, UPDATE ON pawl.queue TO pawl_server;
+GRANT INSERT, UPDATE ON pawl.queue, pawl.kind TO pawl_server;
 
 DO $$ BEGIN PERFORM pawl.history_maintain(); END $$;

@@ -1,10 +1,10 @@
 -- Purpose: takes back the jobs of at most $1 claims whose lease has run out: due again by the retry policy, or failed
---          when their attempts are used up, for a job that kills its worker must not come back for ever.
+--          (parked, where its kind says so) when their attempts are used up, for a job that kills its worker must not come back for ever.
 -- Parameters: $1 int4 limit
--- Rows: id int8, state text: what the job is now (retrying, failed)
+-- Rows: id int8, state text: what the job is now (retrying, failed, parked)
 -- Locks: expired claims, then their jobs, skipping what others hold: a job that is being settled at this moment keeps its
 --        claim, and the next sweep looks at it again. It never waits, so it cannot deadlock with a settle.
--- Index: claim is read whole (it is tiny); job_pkey, queue_pkey
+-- Index: claim is read whole (it is tiny); job_pkey, queue_pkey, kind_pkey
 -- Roles: worker
 WITH expired AS MATERIALIZED (
     SELECT c.token, c.claimed_at, c.job_ids, w.name AS worker
@@ -24,17 +24,20 @@ WITH expired AS MATERIALIZED (
 ), gone AS (
     DELETE FROM pawl.job AS j
     USING lost AS l
-    WHERE j.id = l.id AND j.token = l.token AND j.attempt >= j.max_attempts
+    WHERE j.id = l.id AND j.token = l.token AND j.attempt >= j.max_attempts AND NOT pawl.parks(j.kind)
     RETURNING j.id, j.created_at, j.due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload, j.errors,
               l.worker, l.run_us
 ), back AS (
     UPDATE pawl.job AS j
     SET token = NULL,
-        due_at = pg_catalog.clock_timestamp() + pawl.retry_delay_ms(j.attempt)::float8 * interval '1 millisecond',
-        errors = pawl.errors_add(j.errors, j.attempt, 'the worker died or lost its lease', l.worker, l.run_us)
+        waits_for = CASE WHEN j.attempt >= j.max_attempts THEN 1 END,
+        due_at = CASE WHEN j.attempt >= j.max_attempts THEN 'infinity'
+                      ELSE pg_catalog.clock_timestamp()
+                           + pawl.retry_delay_ms(j.kind, j.attempt)::float8 * interval '1 millisecond' END,
+        errors = pawl.errors_add(j.errors, j.attempt, 'lost', 'the worker died or lost its lease', l.worker, l.run_us)
     FROM lost AS l
-    WHERE j.id = l.id AND j.token = l.token AND j.attempt < j.max_attempts
-    RETURNING j.id
+    WHERE j.id = l.id AND j.token = l.token AND (j.attempt < j.max_attempts OR pawl.parks(j.kind))
+    RETURNING j.id, j.waits_for
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors)
@@ -42,7 +45,7 @@ WITH expired AS MATERIALIZED (
            t.now - g.run_us::float8 * interval '1 microsecond', t.now,
            (t.now AT TIME ZONE 'UTC')::date + coalesce(q.keep_days, 7),
            'failed', g.attempt, g.max_attempts, g.priority, g.queue, g.kind, g.worker, g.payload, NULL,
-           pawl.errors_add(g.errors, g.attempt, 'the worker died or lost its lease', g.worker, g.run_us)
+           pawl.errors_add(g.errors, g.attempt, 'lost', 'the worker died or lost its lease', g.worker, g.run_us)
     FROM gone AS g
     CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now) AS t
     LEFT JOIN pawl.queue AS q ON q.name = g.queue
@@ -59,4 +62,4 @@ WITH expired AS MATERIALIZED (
 )
 SELECT id, 'failed' AS state FROM gone
 UNION ALL
-SELECT id, 'retrying' FROM back
+SELECT id, CASE WHEN waits_for = 1 THEN 'parked' ELSE 'retrying' END FROM back

@@ -1,14 +1,14 @@
 -- Purpose: what the runs of many jobs came to, in one statement. Each row is guarded by its token: what another worker
 --          or the sweeper took over in the meantime is left alone, and missing from the answer.
 -- Parameters: $1 int8[] ids, $2 uuid[] tokens,
---             $3 int2[] outcomes: 1 done, 2 retry, 3 fail, 4 snooze, 5 cancel, 6 release (core/job.h),
+--             $3 int2[] outcomes: 1 done, 2 retry, 3 fail, 4 snooze, 5 cancel, 6 release, 7 reject (core/job.h),
 --             $4 int8[] delays in ms for retry and snooze (-1: by the retry policy),
 --             $5 bytea[] results, $6 text[] errors, $7 int8[] run times in µs,
 --             $8 text name of the worker, $9 uuid[] tokens of claims of which no job is left
--- Rows: n int8: the position in the input, from 1; state text: what the job is now (done, failed, cancelled, retrying,
---       scheduled, ready)
+-- Rows: n int8: the position in the input, from 1; state text: what the job is now (done, failed, cancelled, parked,
+--       retrying, scheduled, ready)
 -- Locks: the jobs, then the claims that end
--- Index: job_pkey, claim_pkey, queue_pkey
+-- Index: job_pkey, claim_pkey, queue_pkey, kind_pkey
 -- Roles: worker
 WITH input AS MATERIALIZED (
     SELECT i.*
@@ -22,29 +22,36 @@ WITH input AS MATERIALIZED (
     USING input AS i
     WHERE j.id = i.id
       AND j.token = i.token
-      AND (i.outcome IN (1, 3, 5) OR i.outcome = 2 AND j.attempt >= j.max_attempts)
+      AND (i.outcome IN (1, 5, 7)
+           OR (i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts) AND NOT pawl.parks(j.kind))
     RETURNING j.id, j.created_at, j.due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload,
-              j.errors, i.n, i.result, i.error, i.run_us,
+              j.errors, i.n, i.outcome, i.result, i.error, i.run_us,
               (CASE i.outcome WHEN 1 THEN 'done' WHEN 5 THEN 'cancelled' ELSE 'failed' END)::pawl.state AS state
 ), kept AS (
     UPDATE pawl.job AS j
     SET token = NULL,
-        attempt = CASE WHEN i.outcome = 2 THEN j.attempt ELSE j.attempt - 1 END,
-        due_at = CASE i.outcome
-                     WHEN 6 THEN j.due_at
-                     ELSE pg_catalog.clock_timestamp()
-                          + (CASE WHEN i.delay_ms >= 0 THEN i.delay_ms ELSE pawl.retry_delay_ms(j.attempt) END)::float8
-                          * interval '1 millisecond'
+        attempt = CASE WHEN i.outcome IN (2, 3) THEN j.attempt ELSE j.attempt - 1 END,
+        waits_for = CASE WHEN i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts THEN 1 END,
+        due_at = CASE WHEN i.outcome = 6 THEN j.due_at
+                      WHEN i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts THEN 'infinity'
+                      ELSE pg_catalog.clock_timestamp()
+                           + (CASE WHEN i.delay_ms >= 0 THEN i.delay_ms
+                                   ELSE pawl.retry_delay_ms(j.kind, j.attempt) END)::float8
+                           * interval '1 millisecond'
                  END,
-        errors = CASE i.outcome
-                     WHEN 2 THEN pawl.errors_add(j.errors, j.attempt, i.error, $8::text, i.run_us)
-                     ELSE j.errors
+        errors = CASE WHEN i.outcome IN (2, 3)
+                      THEN pawl.errors_add(j.errors, j.attempt,
+                                           CASE i.outcome WHEN 2 THEN 'transient' ELSE 'permanent' END,
+                                           i.error, $8::text, i.run_us)
+                      ELSE j.errors
                  END
     FROM input AS i
     WHERE j.id = i.id
       AND j.token = i.token
-      AND (i.outcome IN (4, 6) OR i.outcome = 2 AND j.attempt < j.max_attempts)
-    RETURNING i.n, i.outcome
+      AND (i.outcome IN (4, 6)
+           OR i.outcome = 2 AND j.attempt < j.max_attempts
+           OR i.outcome IN (2, 3) AND pawl.parks(j.kind))
+    RETURNING i.n, i.outcome, j.waits_for
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors)
@@ -52,7 +59,10 @@ WITH input AS MATERIALIZED (
            t.now - g.run_us::float8 * interval '1 microsecond', t.now,
            (t.now AT TIME ZONE 'UTC')::date + coalesce(q.keep_days, 7),
            g.state, g.attempt, g.max_attempts, g.priority, g.queue, g.kind, $8::text, g.payload, g.result,
-           CASE WHEN g.state = 'failed' THEN pawl.errors_add(g.errors, g.attempt, g.error, $8::text, g.run_us)
+           CASE WHEN g.state = 'failed'
+                THEN pawl.errors_add(g.errors, g.attempt,
+                                     CASE g.outcome WHEN 2 THEN 'transient' WHEN 3 THEN 'permanent' ELSE 'business' END,
+                                     g.error, $8::text, g.run_us)
                 ELSE g.errors END
     FROM gone AS g
     CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now) AS t
@@ -64,4 +74,6 @@ WITH input AS MATERIALIZED (
 )
 SELECT n, state::text AS state FROM gone
 UNION ALL
-SELECT n, CASE outcome WHEN 6 THEN 'ready' WHEN 4 THEN 'scheduled' ELSE 'retrying' END FROM kept
+SELECT n, CASE WHEN waits_for = 1 THEN 'parked' WHEN outcome = 6 THEN 'ready' WHEN outcome = 4 THEN 'scheduled'
+               ELSE 'retrying' END
+FROM kept

@@ -10,6 +10,6 @@
 SELECT j.id, j.state::text AS state, j.queue, j.kind, j.priority, j.attempt, j.max_attempts,
        j.created_at, j.due_at, j.started_at, j.finished_at, j.worker, j.payload, j.result, j.errors::text AS errors,
        pg_catalog.clock_timestamp() AS now,
-       EXISTS (SELECT FROM pawl.queue AS q WHERE q.name = j.queue AND q.paused_at IS NOT NULL) AS paused
+       EXISTS (SELECT FROM pawl.queue AS q WHERE q.name IN (j.queue, '*') AND q.paused_at IS NOT NULL) AS paused
 FROM pawl.jobs AS j
 WHERE j.id = $1::int8

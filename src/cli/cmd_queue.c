@@ -1,6 +1,7 @@
 /* pawl queue: what is in the queues, and holding one. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <pwd.h>
@@ -106,17 +107,40 @@ static const char *who(void)
     return user != NULL ? user->pw_name : "unknown";
 }
 
-/* Every name is checked before anything is changed. */
-static int
-open_for_change(struct cli *cli, PGconn **ret_conn, struct target *ret_target, struct pawl_err *err)
+struct change_options {
+    bool all;
+};
+
+/* What to change: the queues that were named, or all. Every name is checked before anything is changed. */
+static int open_for_change(struct cli *cli,
+                           PGconn **ret_conn,
+                           struct target *ret_target,
+                           const char *const **ret_queues,
+                           struct pawl_err *err)
 {
+    static const char *const all[] = {QUEUE_ALL, NULL};
+    const struct change_options *options = cli->options;
+
+    if (options->all == (cli->n_args > 0))
+        return verb_usage(cli, err, "name the queues, or say --all");
     for (size_t i = 0; i < cli->n_args; i++) {
         int rc = name_check("queue", cli->args[i], err);
 
         if (rc < 0)
             return rc;
     }
+    *ret_queues = options->all ? all : cli->args;
     return cli_connect(cli, "pawl_server", ret_conn, ret_target, err);
+}
+
+static const char *name_of(const char *queue)
+{
+    return strcmp(queue, QUEUE_ALL) == 0 ? "all queues" : queue;
+}
+
+static const char *verb_of(const char *queue, const char *one, const char *all)
+{
+    return strcmp(queue, QUEUE_ALL) == 0 ? all : one;
 }
 
 static int run_pause(struct cli *cli, struct pawl_err *err)
@@ -124,14 +148,18 @@ static int run_pause(struct cli *cli, struct pawl_err *err)
     CLEANUP(sync_close)
     PGconn *conn = NULL;
     struct target target;
-    int rc = open_for_change(cli, &conn, &target, err);
+    const char *const *queues;
+    int rc = open_for_change(cli, &conn, &target, &queues, err);
 
     if (rc < 0)
         return rc;
-    for (size_t i = 0; rc == 0 && i < cli->n_args; i++) {
-        rc = client_queue_pause(conn, cli->args[i], who(), err);
+    for (size_t i = 0; rc == 0 && queues[i] != NULL; i++) {
+        rc = client_queue_pause(conn, queues[i], who(), err);
         if (rc == 0)
-            cli_note(cli, "queue %s is paused; jobs that run go on", cli->args[i]);
+            cli_note(cli,
+                     "%s %s paused; jobs that run go on",
+                     name_of(queues[i]),
+                     verb_of(queues[i], "is", "are"));
     }
     return rc < 0 ? cli_denied(&target, "pawl_server", err) : 0;
 }
@@ -141,20 +169,32 @@ static int run_resume(struct cli *cli, struct pawl_err *err)
     CLEANUP(sync_close)
     PGconn *conn = NULL;
     struct target target;
-    int rc = open_for_change(cli, &conn, &target, err);
+    const char *const *queues;
+    int rc = open_for_change(cli, &conn, &target, &queues, err);
 
     if (rc < 0)
         return rc;
-    for (size_t i = 0; rc == 0 && i < cli->n_args; i++) {
+    for (size_t i = 0; rc == 0 && queues[i] != NULL; i++) {
         bool was_paused;
 
-        rc = client_queue_resume(conn, cli->args[i], &was_paused, err);
+        rc = client_queue_resume(conn, queues[i], &was_paused, err);
         if (rc == 0)
-            cli_note(
-                cli, was_paused ? "queue %s goes on" : "queue %s was not paused", cli->args[i]);
+            cli_note(cli,
+                     "%s %s",
+                     name_of(queues[i]),
+                     was_paused ? verb_of(queues[i], "goes on", "go on")
+                                : verb_of(queues[i], "was not paused", "were not paused"));
     }
     return rc < 0 ? cli_denied(&target, "pawl_server", err) : 0;
 }
+
+static const struct option_spec change_options[] = {
+    {.name = "all",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct change_options, all),
+     .help = "All queues, present and to come, beside what is set for each (shown as *)"},
+    {0},
+};
 
 static const struct option_spec list_options[] = {
     {
@@ -184,18 +224,20 @@ static const struct verb verb_queue_pause = {
     .description =
         "The next claim of every worker sees it. Jobs that run go on, and enqueueing goes on. "
         "The pause is kept in the database, so it outlives every worker.",
-    .args = "QUEUE…",
-    .min_args = 1,
+    .args = "[QUEUE…]",
     .max_args = VERB_ARGS_ANY,
+    .options = change_options,
+    .options_size = sizeof(struct change_options),
     .run = run_pause,
 };
 
 static const struct verb verb_queue_resume = {
     .name = "resume",
     .summary = "Take jobs from a paused queue again",
-    .args = "QUEUE…",
-    .min_args = 1,
+    .args = "[QUEUE…]",
     .max_args = VERB_ARGS_ANY,
+    .options = change_options,
+    .options_size = sizeof(struct change_options),
     .run = run_resume,
 };
 
@@ -209,6 +251,7 @@ static const struct verb *const verbs[] = {
 static const struct example examples[] = {
     {"pawl queue list", "What waits and what runs."},
     {"pawl queue pause mail images", "Hold two queues, for a deployment perhaps."},
+    {"pawl queue pause --all", "Hold everything."},
     {NULL, NULL},
 };
 

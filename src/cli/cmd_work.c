@@ -25,6 +25,8 @@ struct work_options {
     bool once;
     bool stderr_to_log;
     bool unprepared;
+    int64_t prefetch;
+    bool stats;
 };
 
 static const struct out_column columns[] = {
@@ -203,6 +205,8 @@ static int run(struct cli *cli, struct pawl_err *err)
         .drain_ms = options->drain_ms,
         .until_empty = options->once,
         .unprepared = options->unprepared,
+        .prefetch = (size_t)options->prefetch,
+        .stats = options->stats,
         .log_stderr = options->stderr_to_log,
         .log = cli->log,
         .settled = on_settled,
@@ -260,7 +264,8 @@ static const struct option_spec options[] = {
     {.name = "poll",
      OPTION(OPTION_DURATION, poll_ms),
      .value = "TIME",
-     .help = "How soon to look again when nothing was due; grows to a second (default 200ms)"},
+     .help =
+         "With --unprepared: how soon to look again when nothing was due; grows to two seconds (default 200ms)"},
     {.name = "drain",
      OPTION(OPTION_DURATION, drain_ms),
      .value = "TIME",
@@ -268,9 +273,18 @@ static const struct option_spec options[] = {
     {.name = "log-stderr",
      OPTION(OPTION_FLAG, stderr_to_log),
      .help = "Log what commands write to their standard error"},
+    {.name = "prefetch",
+     OPTION(OPTION_INT, prefetch),
+     .value = "N",
+     .help = "Claim up to N jobs ahead of need: fewer, larger claims (default 0)",
+     .min = 0,
+     .max = 10000},
+    {.name = "stats",
+     OPTION(OPTION_FLAG, stats),
+     .help = "Log what was counted when it ends; SIGUSR1 logs it at any time"},
     {.name = "unprepared",
      OPTION(OPTION_FLAG, unprepared),
-     .help = "Use no prepared statements: for a pooler in transaction mode"},
+     .help = "Use no prepared statements and no LISTEN: for a pooler in transaction mode"},
     {0},
 };
 

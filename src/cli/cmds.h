@@ -17,6 +17,7 @@ extern const struct verb verb_enqueue;
 extern const struct verb verb_help_cmd; /* verb_help is the generator */
 extern const struct verb verb_job;
 extern const struct verb verb_job_show; /* below verb_job */
+extern const struct verb verb_kind;
 extern const struct verb verb_queue;
 extern const struct verb verb_version;
 extern const struct verb verb_work;

@@ -18,6 +18,7 @@ static const struct verb *const verbs[] = {
     &verb_work,
     &verb_job,
     &verb_queue,
+    &verb_kind,
     &verb_db,
     &verb_help_cmd,
     &verb_version,

@@ -18,7 +18,40 @@ static void close_handles(struct worker *worker)
 {
     for (size_t i = 0; i < sizeof(stop_signals) / sizeof(*stop_signals); i++)
         uv_close((uv_handle_t *)&worker->signals[i], NULL);
+    uv_close((uv_handle_t *)&worker->stats_signal, NULL);
     uv_close((uv_handle_t *)&worker->tick, NULL);
+}
+
+/* One event with everything that was counted. */
+static void log_stats(struct worker *worker)
+{
+    const struct coordinator_stats *stats = coordinator_stats(worker->coordinator);
+#define FIELD(name, what) LOG_INT(#name, stats->name),
+#define MEAN(name) \
+    LOG_INT(#name "_us_mean", stats->name.n > 0 ? stats->name.total_us / stats->name.n : 0)
+#define MAX(name) LOG_INT(#name "_us_max", stats->name.max_us)
+    const struct log_field fields[] = {
+        COORDINATOR_COUNTERS(FIELD) MEAN(claim),
+        MAX(claim),
+        MEAN(settle),
+        MAX(settle),
+        MEAN(renew),
+        MAX(renew),
+        MEAN(sweep),
+        MAX(sweep),
+    };
+#undef FIELD
+#undef MEAN
+#undef MAX
+
+    log_write(
+        worker->options->log, LOG_INFO, "worker_stats", fields, sizeof(fields) / sizeof(*fields));
+}
+
+static void on_stats_signal(uv_signal_t *handle, int signum)
+{
+    (void)signum;
+    log_stats(handle->data);
 }
 
 static void on_hands_closed(void *data)
@@ -31,6 +64,8 @@ static void on_stopped(void *data, size_t left)
     struct worker *worker = data;
 
     worker->left = left;
+    if (worker->options->stats)
+        log_stats(worker);
     processes_close(worker->hands, on_hands_closed, worker);
 }
 
@@ -97,6 +132,9 @@ static void watch(struct worker *worker)
         if (!is_ignored(stop_signals[i]))
             uv_signal_start(&worker->signals[i], on_signal, stop_signals[i]);
     }
+    uv_signal_init(&worker->loop, &worker->stats_signal);
+    worker->stats_signal.data = worker;
+    uv_signal_start(&worker->stats_signal, on_stats_signal, SIGUSR1);
     uv_timer_init(&worker->loop, &worker->tick);
     worker->tick.data = worker;
     if (worker->options->tick_ms > 0)
@@ -125,6 +163,7 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
                                               .n_queues = options->n_queues,
                                               .hands = worker->hands,
                                               .concurrency = options->concurrency,
+                                              .prefetch = options->prefetch,
                                               .lease_ms = options->lease_ms,
                                               .poll_ms = options->poll_ms,
                                               .poll_max_ms = POLL_MAX_MS,

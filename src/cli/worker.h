@@ -22,7 +22,9 @@ struct worker_options {
     int64_t poll_ms;
     int64_t drain_ms;
     bool until_empty;
+    size_t prefetch;
     bool unprepared;
+    bool stats; /* logs its counters at the end, and at SIGUSR1 */
     bool log_stderr;
     struct log *log;
     void (*started)(void *data, const struct job *job);
@@ -38,6 +40,7 @@ struct worker {
     struct coordinator *coordinator;
     struct hands *hands;
     uv_signal_t signals[3];
+    uv_signal_t stats_signal;
     uv_timer_t tick;
     const struct worker_options *options;
     bool stopping;

@@ -1,6 +1,8 @@
 /* inspect: bind, execute, pass on the rows. */
 #include "client/inspect.h"
 
+#include <string.h>
+
 #include "base/defer.h"
 #include "pg/result.h"
 #include "pg/sync.h"
@@ -112,12 +114,17 @@ int client_queue_list(
     return 0;
 }
 
+static int queue_check(const char *queue, struct pawl_err *err)
+{
+    return strcmp(queue, QUEUE_ALL) == 0 ? 0 : name_check("queue", queue, err);
+}
+
 int client_queue_pause(PGconn *conn, const char *queue, const char *who, struct pawl_err *err)
 {
     CLEANUP(arena_deinit)
     struct arena arena;
     struct params params;
-    int rc = name_check("queue", queue, err);
+    int rc = queue_check(queue, err);
 
     arena_init(&arena, PARAMS_BYTES_MAX);
     if (rc < 0)
@@ -134,7 +141,7 @@ int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, s
     CLEANUP(result_cleanup)
     PGresult *r = NULL;
     struct params params;
-    int rc = name_check("queue", queue, err);
+    int rc = queue_check(queue, err);
 
     arena_init(&arena, PARAMS_BYTES_MAX);
     if (rc < 0)
@@ -145,4 +152,36 @@ int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, s
     if (rc == 0)
         *ret_was_paused = PQntuples(r) > 0;
     return rc;
+}
+
+int client_kind_list(PGconn *conn, kind_view_fn fn, void *data, struct pawl_err *err)
+{
+    CLEANUP(result_cleanup)
+    PGresult *r = NULL;
+    int rc = sync_exec(conn, STMT(kind_list), NULL, &r, err);
+
+    if (rc < 0)
+        return rc;
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct kind_view kind;
+
+        kind_list_row(r, row, &kind);
+        fn(data, &kind);
+    }
+    return 0;
+}
+
+int client_kind_set(PGconn *conn, const struct kind_set *set, struct pawl_err *err)
+{
+    CLEANUP(arena_deinit)
+    struct arena arena;
+    struct params params;
+    int rc = name_check("kind", set->name, err);
+
+    arena_init(&arena, PARAMS_BYTES_MAX);
+    if (rc < 0)
+        return rc;
+    params_init(&params, &arena);
+    kind_set_bind(&params, set);
+    return sync_exec(conn, STMT(kind_set), &params, NULL, err);
 }

@@ -8,6 +8,7 @@
 #include <libpq-fe.h>
 
 #include "store/job.h"
+#include "store/kind.h"
 #include "store/queue.h"
 
 typedef void (*job_view_fn)(void *data, const struct job_view *job);
@@ -41,5 +42,12 @@ int client_queue_pause(PGconn *conn, const char *queue, const char *who, struct 
 /* ret_was_paused: false when there was nothing to resume. */
 int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, struct pawl_err *err)
     MUST_CHECK;
+
+typedef void (*kind_view_fn)(void *data, const struct kind_view *kind);
+int client_kind_list(PGconn *conn, kind_view_fn fn, void *data, struct pawl_err *err) MUST_CHECK;
+int client_kind_set(PGconn *conn, const struct kind_set *set, struct pawl_err *err) MUST_CHECK;
+
+/* Stands for all queues in client_queue_pause and client_queue_resume. */
+#define QUEUE_ALL "*"
 
 #endif

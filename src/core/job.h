@@ -39,12 +39,15 @@ int job_state_parse(const char *text, enum job_state *ret_state) MUST_CHECK;
  * X(name, number, text)
  */
 #define JOB_OUTCOMES(X)                                                                           \
-    X(OUTCOME_DONE, 1, "done")     /* with a result; the job moves to history */                  \
-    X(OUTCOME_RETRY, 2, "retry")   /* with an error; due again later, or failed when exhausted */ \
-    X(OUTCOME_FAIL, 3, "fail")     /* with an error; no further attempt */                        \
-    X(OUTCOME_SNOOZE, 4, "snooze") /* due again later, the attempt given back */                  \
-    X(OUTCOME_CANCEL, 5, "cancel") /* the job moves to history as cancelled */                    \
-    X(OUTCOME_RELEASE, 6, "release") /* was not started: due as before, the attempt given back */
+    X(OUTCOME_DONE, 1, "done")       /* with a result; the job moves to history */                \
+    X(OUTCOME_RETRY, 2, "retry")     /* transient error: due again later, until exhausted */      \
+    X(OUTCOME_FAIL, 3, "fail")       /* permanent error: no further attempt */                    \
+    X(OUTCOME_SNOOZE, 4, "snooze")   /* due again later, the attempt given back */                \
+    X(OUTCOME_CANCEL, 5, "cancel")   /* the job moves to history as cancelled */                  \
+    X(OUTCOME_RELEASE, 6, "release") /* was not started: due as before, the attempt given back */ \
+    X(OUTCOME_REJECT, 7, "reject")   /* a rule of the business says no: failed, never parked */
+
+/* A job that is exhausted or fails becomes failed, or parked where its kind says so (pawl.kind). */
 
 #define JOB_OUTCOME_ENUM(name, number, text) name = (number),
 

@@ -37,6 +37,8 @@ static void count(struct coordinator_stats *stats, const struct slot *slot, cons
         stats->cancelled++;
     else if (strcmp(state, "failed") == 0)
         stats->failed++;
+    else if (strcmp(state, "parked") == 0)
+        stats->parked++;
     else
         stats->retried++;
 }

@@ -23,6 +23,7 @@
     X(settle_batch_max, "outcomes in the largest settle")                                \
     X(done, "jobs done")                                                                 \
     X(failed, "jobs failed for good")                                                    \
+    X(parked, "jobs that wait for an operator now")                                      \
     X(retried, "jobs to be tried again")                                                 \
     X(snoozed, "jobs put off by their handler")                                          \
     X(cancelled, "jobs cancelled")                                                       \

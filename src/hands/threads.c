@@ -97,6 +97,11 @@ void task_fail(struct task *task, const char *error)
     set(task, OUTCOME_FAIL, error, error != NULL ? strlen(error) : 0, -1);
 }
 
+void task_reject(struct task *task, const char *error)
+{
+    set(task, OUTCOME_REJECT, error, error != NULL ? strlen(error) : 0, -1);
+}
+
 void task_snooze(struct task *task, int64_t delay_ms)
 {
     set(task, OUTCOME_SNOOZE, NULL, 0, delay_ms);

@@ -39,7 +39,9 @@ void task_done(struct task *task, const void *result, size_t len);
 void task_retry(struct task *task,
                 const char *error,
                 int64_t delay_ms); /* -1: by the retry policy */
-void task_fail(struct task *task, const char *error);
+void task_fail(struct task *task,
+               const char *error); /* no further attempt; parked if its kind says so */
+void task_reject(struct task *task, const char *error); /* likewise, but never parked */
 void task_snooze(struct task *task, int64_t delay_ms);
 void task_cancel(struct task *task);
 

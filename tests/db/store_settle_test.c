@@ -302,13 +302,13 @@ static void the_delay_of_a_retry_doubles_within_bounds(void **state)
 
     assert_int_equal(count_of(s,
                               "generate_series(1, 1000) AS a(n), generate_series(1, 3),"
-                              " LATERAL (SELECT pawl.retry_delay_ms(a.n) AS ms,"
+                              " LATERAL (SELECT pawl.retry_delay_ms('k', a.n) AS ms,"
                               "   least(3600000, 1000 * 2 ^ least(a.n - 1, 30)) AS middle) AS d"
                               " WHERE d.ms NOT BETWEEN 0.8 * middle - 1 AND 1.2 * middle + 1"),
                      0);
     /* By chance, so that what failed together does not come back together. */
     assert_true(testdb_int(&s->db,
-                           "SELECT count(DISTINCT pawl.retry_delay_ms(5))"
+                           "SELECT count(DISTINCT pawl.retry_delay_ms('k', 5))"
                            " FROM generate_series(1, 100)") > 20);
 }
 
