@@ -377,6 +377,8 @@ GRANT USAGE ON SCHEMA pawl TO pawl_worker;
 GRANT USAGE ON SCHEMA pawl TO pawl_producer;
 GRANT USAGE ON SCHEMA pawl TO pawl_reader;
 
+REVOKE ALL ON TYPE pawl.retry FROM PUBLIC;
+
 REVOKE ALL ON TYPE pawl.state FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) FROM PUBLIC;

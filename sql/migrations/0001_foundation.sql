@@ -246,7 +246,7 @@ COMMENT ON VIEW pawl.jobs IS 'All jobs, live and finished, with their state in w
 -- Nothing for PUBLIC; each role what its work needs and no more (tests/db/roles_test.c holds the matrix).
 REVOKE ALL ON ALL TABLES IN SCHEMA pawl FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
-REVOKE ALL ON TYPE pawl.state FROM PUBLIC;
+REVOKE ALL ON TYPE pawl.state, pawl.retry FROM PUBLIC;
 
 GRANT INSERT (queue, kind, priority, due_at, max_attempts, timeout_ms, payload), SELECT (id)
     ON pawl.job TO pawl_producer;

@@ -133,14 +133,12 @@ static int open_for_change(struct cli *cli,
     return cli_connect(cli, "pawl_server", ret_conn, ret_target, err);
 }
 
-static const char *name_of(const char *queue)
+static void note_queue(const struct cli *cli, const char *queue, const char *one, const char *all)
 {
-    return strcmp(queue, QUEUE_ALL) == 0 ? "all queues" : queue;
-}
-
-static const char *verb_of(const char *queue, const char *one, const char *all)
-{
-    return strcmp(queue, QUEUE_ALL) == 0 ? all : one;
+    if (strcmp(queue, QUEUE_ALL) == 0)
+        cli_note(cli, "all queues %s", all);
+    else
+        cli_note(cli, "queue %s %s", queue, one);
 }
 
 static int run_pause(struct cli *cli, struct pawl_err *err)
@@ -156,10 +154,10 @@ static int run_pause(struct cli *cli, struct pawl_err *err)
     for (size_t i = 0; rc == 0 && queues[i] != NULL; i++) {
         rc = client_queue_pause(conn, queues[i], who(), err);
         if (rc == 0)
-            cli_note(cli,
-                     "%s %s paused; jobs that run go on",
-                     name_of(queues[i]),
-                     verb_of(queues[i], "is", "are"));
+            note_queue(cli,
+                       queues[i],
+                       "is paused; jobs that run go on",
+                       "are paused; jobs that run go on");
     }
     return rc < 0 ? cli_denied(&target, "pawl_server", err) : 0;
 }
@@ -178,12 +176,10 @@ static int run_resume(struct cli *cli, struct pawl_err *err)
         bool was_paused;
 
         rc = client_queue_resume(conn, queues[i], &was_paused, err);
-        if (rc == 0)
-            cli_note(cli,
-                     "%s %s",
-                     name_of(queues[i]),
-                     was_paused ? verb_of(queues[i], "goes on", "go on")
-                                : verb_of(queues[i], "was not paused", "were not paused"));
+        if (rc == 0 && was_paused)
+            note_queue(cli, queues[i], "goes on", "go on, unless they are paused by name");
+        else if (rc == 0)
+            note_queue(cli, queues[i], "was not paused", "were not paused together");
     }
     return rc < 0 ? cli_denied(&target, "pawl_server", err) : 0;
 }

@@ -27,22 +27,22 @@ static void log_stats(struct worker *worker)
 {
     const struct coordinator_stats *stats = coordinator_stats(worker->coordinator);
 #define FIELD(name, what) LOG_INT(#name, stats->name),
-#define MEAN(name) \
+#define STAT_MEAN(name) \
     LOG_INT(#name "_us_mean", stats->name.n > 0 ? stats->name.total_us / stats->name.n : 0)
-#define MAX(name) LOG_INT(#name "_us_max", stats->name.max_us)
+#define STAT_MAX(name) LOG_INT(#name "_us_max", stats->name.max_us)
     const struct log_field fields[] = {
-        COORDINATOR_COUNTERS(FIELD) MEAN(claim),
-        MAX(claim),
-        MEAN(settle),
-        MAX(settle),
-        MEAN(renew),
-        MAX(renew),
-        MEAN(sweep),
-        MAX(sweep),
+        COORDINATOR_COUNTERS(FIELD) STAT_MEAN(claim),
+        STAT_MAX(claim),
+        STAT_MEAN(settle),
+        STAT_MAX(settle),
+        STAT_MEAN(renew),
+        STAT_MAX(renew),
+        STAT_MEAN(sweep),
+        STAT_MAX(sweep),
     };
 #undef FIELD
-#undef MEAN
-#undef MAX
+#undef STAT_MEAN
+#undef STAT_MAX
 
     log_write(
         worker->options->log, LOG_INFO, "worker_stats", fields, sizeof(fields) / sizeof(*fields));

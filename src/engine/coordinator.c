@@ -14,6 +14,7 @@
 #define GOODBYE_MS 2000 /* for the worker's last statement; the row goes by itself after a day */
 #define AFTER_DRAIN_MS \
     10000 /* for jobs that were told to end: longer than hands wait before they kill */
+#define AFTER_RUNS_MS    2000 /* when nothing runs any more, and only the database keeps us */
 #define SWEEPS_PER_LEASE 2
 
 static void on_worker_started(void *data, const struct batch_end *end)
@@ -22,6 +23,9 @@ static void on_worker_started(void *data, const struct batch_end *end)
 
     if (end->verdict != PG_VERDICT_OK)
         log_warn_err(c->options.log, "worker_start", end->err, LOG_STR("worker", c->name));
+    /* Until our row was there, another worker that started took the mark for one of the dead. */
+    else if (c->state == COORDINATOR_WORKING)
+        waker_doubt(&c->waker);
 }
 
 static void register_worker(struct coordinator *c)
@@ -280,9 +284,8 @@ static void say_goodbye(struct coordinator *c)
 
 static void check_end(struct coordinator *c)
 {
-    /* A claim that waits for a connection has no effect, and closing ends it. */
-    bool unsent =
-        conn_state(c->claim_conn) != CONN_READY && conn_state(c->settle_conn) != CONN_READY;
+    /* A claim that waits for its connection has no effect, and closing ends it. */
+    bool unsent = conn_state(c->claim_conn) != CONN_READY;
 
     if (c->n_running + c->n_buffered + settle_pending(&c->settle) > 0)
         return;
@@ -317,7 +320,7 @@ static void on_drain_over(uv_timer_t *timer)
 
     log_warn(c->options.log, "worker_drain", LOG_INT("ended", c->n_running));
     end_running(c);
-    uv_timer_start(timer, on_settle_too_late, AFTER_DRAIN_MS, 0);
+    uv_timer_start(timer, on_settle_too_late, c->n_running > 0 ? AFTER_DRAIN_MS : AFTER_RUNS_MS, 0);
 }
 
 void coordinator_stop(struct coordinator *c)

@@ -48,7 +48,7 @@ struct load {
 /* Moves what fits into one flush from waiting to flying, the done ones first. */
 static void gather(struct settle *settle, struct load *load)
 {
-    size_t most = settle->alone ? 1 : SETTLE_BATCH_MAX;
+    size_t most = settle->n_suspects > 0 ? settle->suspects_max : SETTLE_BATCH_MAX;
     size_t bytes = 0;
     size_t n = 0;
 
@@ -94,6 +94,14 @@ static void hand_back(struct settle *settle, struct slot **slot, const char *sta
     *slot = NULL;
 }
 
+/* Never more than there are suspects: those behind them are not to suffer. */
+static size_t suspects_limit(const struct settle *settle, size_t most)
+{
+    if (most > settle->n_suspects)
+        most = settle->n_suspects;
+    return most > 0 ? most : 1;
+}
+
 static void on_committed(struct settle *settle, const struct batch_end *end)
 {
     struct slot **flying = settle->flying;
@@ -119,8 +127,8 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     settle->n_flying = 0;
     settle->retry_ms = RETRY_MIN_MS;
     settle->since_us = 0;
-    if (settle->n_waiting == 0)
-        settle->alone = false;
+    settle->n_suspects -= n < settle->n_suspects ? n : settle->n_suspects;
+    settle->suspects_max = suspects_limit(settle, 2 * settle->suspects_max);
 }
 
 /* The database refuses this outcome as it is, and would again: the job fails with that as its
@@ -150,6 +158,7 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
      * over nothing renews it, the lease runs out and the sweeper takes the job back. */
     list_remove(&slot->link);
     settle->n_waiting--;
+    settle->n_suspects--;
     settle->options.settled(settle->options.data, slot, NULL);
 }
 
@@ -173,14 +182,16 @@ static void on_flushed(void *data, const struct batch_end *end)
         on_committed(settle, end);
         return;
     }
-    bool single = settle->n_flying == 1;
+    size_t n = settle->n_flying;
 
     stats->settle_errors++;
     ungather(settle, end->verdict == PG_VERDICT_UNKNOWN);
     if (is_about_the_outcomes(end)) {
-        if (single)
+        if (n > settle->n_suspects)
+            settle->n_suspects = n;
+        if (n == 1)
             on_refused(settle, end->err);
-        settle->alone = true;
+        settle->suspects_max = suspects_limit(settle, n / 2);
         return;
     }
     log_warn_err(

@@ -48,7 +48,10 @@ struct settle {
     size_t n_flying_done;
     uv_timer_t retry; /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
-    bool alone;       /* send one at a time: some outcome of the last batch was refused */
+    /* Some outcome of a batch was refused: of those first in line at most so many are sent at a
+     * time, halved until it is found, doubled again with every flush that is accepted. */
+    size_t n_suspects;
+    size_t suspects_max;
     int64_t since_us; /* steady clock since when the oldest flush is not through; 0: none is under
                          way */
 };

@@ -17,12 +17,14 @@ struct claim *claim_new(const struct job_claim *asked)
 
 static int by_urgency(const void *left, const void *right)
 {
-    const struct job *a = &((const struct slot *)left)->run.job;
-    const struct job *b = &((const struct slot *)right)->run.job;
+    const struct slot *a = left;
+    const struct slot *b = right;
 
-    if (a->priority != b->priority)
-        return a->priority > b->priority ? -1 : 1;
-    return (a->id > b->id) - (a->id < b->id);
+    if (a->run.job.priority != b->run.job.priority)
+        return a->run.job.priority > b->run.job.priority ? -1 : 1;
+    if (a->due_us != b->due_us)
+        return a->due_us < b->due_us ? -1 : 1;
+    return (a->run.job.id > b->run.job.id) - (a->run.job.id < b->run.job.id);
 }
 
 int claim_fill(struct claim *claim, PGresult *result)
@@ -35,6 +37,7 @@ int claim_fill(struct claim *claim, PGresult *result)
         return PAWL_ENOMEM;
     for (size_t i = 0; i < n; i++) {
         job_claim_row(result, (int)i, &claim->asked, &claim->slots[i].run.job);
+        claim->slots[i].due_us = job_claim_due(result, (int)i);
         sorted = sorted && (i == 0 || by_urgency(&claim->slots[i - 1], &claim->slots[i]) < 0);
     }
     /* They mostly are: the update reaches them in the order in which they were picked. */

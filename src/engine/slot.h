@@ -42,6 +42,7 @@ struct slot {
     struct run run; /* what the hands see */
     struct list link;
     struct claim *claim;
+    int64_t due_us;         /* when it was due: orders the jobs of a claim */
     struct job_settle item; /* filled in when the hands report; texts owned by the slot */
     char *result;           /* owned */
     char *error;            /* owned */

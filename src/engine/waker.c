@@ -65,7 +65,8 @@ static void on_marked(void *data, const struct batch_end *end)
         sleep_for(waker, waker->options.poll_max_ms);
         return;
     }
-    waker->state = WAKER_ASLEEP;
+    waker->state = waker->doubted ? WAKER_AWAKE : WAKER_ASLEEP;
+    waker->doubted = false;
     waker->looks = 0;
     waker->options.look(waker->options.data);
 }
@@ -100,6 +101,16 @@ void waker_idle(struct waker *waker)
         sleep_for(waker,
                   waker->looks < N_LOOKS ? looks_ms[waker->looks++] : waker->options.poll_max_ms);
         break;
+    }
+}
+
+void waker_doubt(struct waker *waker)
+{
+    if (waker->state == WAKER_MARKING) {
+        waker->doubted = true;
+    } else if (waker->state == WAKER_ASLEEP) {
+        waker->state = WAKER_AWAKE;
+        waker->options.look(waker->options.data);
     }
 }
 

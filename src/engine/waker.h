@@ -51,6 +51,7 @@ struct waker {
     int64_t sleep_ms; /* the length of the next sleep, without LISTEN */
     int64_t busy_us;  /* steady clock at the first job after a sleep; 0: none yet */
     bool unmarking;
+    bool doubted;     /* the mark under way may be gone by the time it is answered */
     uint64_t n_polls; /* looks by the timer */
 };
 
@@ -60,6 +61,8 @@ void waker_init(struct waker *waker, const struct waker_options *options);
 void waker_idle(struct waker *waker);
 /* Jobs were found. */
 void waker_busy(struct waker *waker);
+/* The mark may be gone: somebody may have taken us for dead. It is set again with the next idle. */
+void waker_doubt(struct waker *waker);
 /* No more looks. */
 void waker_stop(struct waker *waker);
 

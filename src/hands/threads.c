@@ -35,7 +35,8 @@ struct pool {
     pthread_t *threads; /* owned */
     size_t n_threads;
     struct mailbox todo;     /* struct task *, coordinator to threads */
-    struct mailbox finished; /* struct task *, threads to coordinator */
+    struct mailbox finished; /* struct task *, threads to coordinator; as large as todo */
+    size_t n_taken;          /* runs that were taken and not yet reported; loop's thread only */
     uv_async_t wake;
     bool closing;
     void (*closed)(void *data);
@@ -123,7 +124,7 @@ static void report(struct pool *pool, struct task *task)
     void *item = task;
     bool was_empty;
 
-    /* It cannot be full: it holds as many as may be here at all. */
+    /* It cannot be full: it holds as many as are taken at all. */
     size_t n = mailbox_put(&pool->finished, &item, 1, &was_empty);
 
     assert(n == 1);
@@ -139,8 +140,13 @@ static void *thread_main(void *data)
 
     while ((task = mailbox_wait(&pool->todo)) != NULL) {
         task->started_us = clock_mono_us(pool->clock);
-        task->handler->fn(task->handler->data, task);
-        task->outcome.run_us = clock_mono_us(pool->clock) - task->started_us;
+        if (atomic_load_explicit(&task->should_stop, memory_order_relaxed)) {
+            /* Lost or cancelled while it waited: another worker may have it by now. */
+            task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
+        } else {
+            task->handler->fn(task->handler->data, task);
+            task->outcome.run_us = clock_mono_us(pool->clock) - task->started_us;
+        }
         report(pool, task);
     }
     return NULL;
@@ -151,18 +157,21 @@ static struct pool *pool_of(struct hands *hands)
     return (struct pool *)(void *)hands;
 }
 
+static void hand_over(struct pool *pool, struct task *task)
+{
+    pool->n_taken--;
+    pool->hands.finished(pool->hands.finished_data, task->run, &task->outcome);
+    task_free(task);
+}
+
 static void collect(struct pool *pool)
 {
     void *items[COLLECT_MAX];
     size_t n;
 
     while ((n = mailbox_take(&pool->finished, items, COLLECT_MAX)) > 0) {
-        for (size_t i = 0; i < n; i++) {
-            struct task *task = items[i];
-
-            pool->hands.finished(pool->hands.finished_data, task->run, &task->outcome);
-            task_free(task);
-        }
+        for (size_t i = 0; i < n; i++)
+            hand_over(pool, items[i]);
     }
 }
 
@@ -184,11 +193,14 @@ static int threads_run(struct hands *hands, struct run *run, struct pawl_err *er
 {
     struct pool *pool = pool_of(hands);
     const struct threads_handler *handler = find(pool, run->job.kind);
-    struct task *task = handler != NULL ? calloc(1, sizeof(*task)) : NULL;
-    void *item = task;
 
     if (handler == NULL)
         return err_set(err, PAWL_ENOTFOUND, "there is no handler for kind %s", run->job.kind);
+    if (pool->n_taken == pool->todo.capacity)
+        return err_set(err, PAWL_EFULL, "all threads are busy and their mailbox is full");
+    struct task *task = calloc(1, sizeof(*task));
+    void *item = task;
+
     if (task == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
     task->run = run;
@@ -197,9 +209,10 @@ static int threads_run(struct hands *hands, struct run *run, struct pawl_err *er
     task->outcome = (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1};
     run->hands_data = task;
     if (mailbox_put(&pool->todo, &item, 1, NULL) == 0) {
-        task_free(task);
-        return err_set(err, PAWL_EFULL, "all threads are busy and their mailbox is full");
+        task_free(task); /* closed */
+        return err_set(err, PAWL_ESTATE, "the threads are being closed");
     }
+    pool->n_taken++;
     return 0;
 }
 
@@ -226,8 +239,7 @@ static void threads_recall(struct hands *hands)
         struct task *task = item;
 
         task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
-        hands->finished(hands->finished_data, task->run, &task->outcome);
-        task_free(task);
+        hand_over(pool, task);
     }
 }
 
