@@ -4,8 +4,7 @@
 #include <assert.h>
 
 #include "base/defer.h"
-#include "pg/result.h"
-#include "pg/sync.h"
+#include "client/query.h"
 #include "store/statements.h"
 
 struct job_new job_new_default(void)
@@ -51,29 +50,25 @@ int job_new_check(const struct job_new *job, struct pawl_err *err)
 int client_enqueue(
     PGconn *conn, const struct job_new *jobs, size_t n, int64_t *ret_ids, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
 
     assert(n > 0 && n <= JOB_ENQUEUE_MAX);
     /* The payloads once in the message, and the arrays around them. */
-    arena_init(&arena, 2 * (ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX) + n * 1024);
+    query_begin(&q, 2 * (ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX) + n * 1024);
     for (size_t i = 0; i < n; i++) {
         int rc = job_new_check(&jobs[i], err);
 
         if (rc < 0)
             return rc;
     }
-    params_init(&params, &arena);
-    job_enqueue_bind(&params, jobs, n);
-    int rc = sync_exec(conn, STMT(job_enqueue), &params, &r, err);
+    job_enqueue_bind(&q.params, jobs, n);
+    int rc = query_run(&q, conn, STMT(job_enqueue), err);
 
     if (rc < 0)
         return rc;
-    assert((size_t)PQntuples(r) == n);
-    job_enqueue_read(r, ret_ids);
+    assert((size_t)query_rows(&q) == n);
+    job_enqueue_read(q.result, ret_ids);
     return 0;
 }
 

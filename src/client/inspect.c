@@ -1,36 +1,29 @@
-/* inspect: bind, execute, pass on the rows. */
+/* inspect: bind, run, pass on the rows. */
 #include "client/inspect.h"
 
 #include <string.h>
 
 #include "base/defer.h"
-#include "pg/result.h"
-#include "pg/sync.h"
+#include "client/query.h"
 #include "store/statements.h"
-
-#define PARAMS_BYTES_MAX (64 * 1024)
 
 int client_job_show(PGconn *conn, int64_t id, job_view_fn fn, void *data, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
     struct job_view job;
 
-    arena_init(&arena, PARAMS_BYTES_MAX);
-    params_init(&params, &arena);
-    job_show_bind(&params, id);
-    int rc = sync_exec(conn, STMT(job_show), &params, &r, err);
+    query_begin(&q, 0);
+    job_show_bind(&q.params, id);
+    int rc = query_run(&q, conn, STMT(job_show), err);
 
     if (rc < 0)
         return rc;
-    if (PQntuples(r) == 0) {
+    if (query_rows(&q) == 0) {
         err_set(err, PAWL_ENOTFOUND, "there is no job %lld", (long long)id);
         return err_hint(err, "Finished jobs are forgotten after the days their queue keeps them.");
     }
-    job_show_row(r, 0, &job);
+    job_show_row(q.result, 0, &job);
     fn(data, &job);
     return 0;
 }
@@ -38,26 +31,20 @@ int client_job_show(PGconn *conn, int64_t id, job_view_fn fn, void *data, struct
 int client_job_list(
     PGconn *conn, const struct job_list *list, job_view_fn fn, void *data, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
 
-    arena_init(&arena, PARAMS_BYTES_MAX);
-    params_init(&params, &arena);
-    job_list_bind(&params, list);
-    int rc = sync_exec(conn, STMT(job_list), &params, &r, err);
+    query_begin(&q, 0);
+    job_list_bind(&q.params, list);
+    int rc = query_run(&q, conn, STMT(job_list), err);
 
-    if (rc < 0)
-        return rc;
-    for (int row = 0; row < PQntuples(r); row++) {
+    for (int row = 0; rc == 0 && row < query_rows(&q); row++) {
         struct job_view job;
 
-        job_list_row(r, row, &job);
+        job_list_row(q.result, row, &job);
         fn(data, &job);
     }
-    return 0;
+    return rc;
 }
 
 int client_job_progress(PGconn *conn,
@@ -67,51 +54,39 @@ int client_job_progress(PGconn *conn,
                         void *data,
                         struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
 
-    arena_init(&arena, PARAMS_BYTES_MAX + n * 16);
-    params_init(&params, &arena);
-    job_progress_bind(&params, ids, n);
-    int rc = sync_exec(conn, STMT(job_progress), &params, &r, err);
+    query_begin(&q, n * 16);
+    job_progress_bind(&q.params, ids, n);
+    int rc = query_run(&q, conn, STMT(job_progress), err);
 
-    if (rc < 0)
-        return rc;
-    for (int row = 0; row < PQntuples(r); row++) {
+    for (int row = 0; rc == 0 && row < query_rows(&q); row++) {
         struct job_progress progress;
 
-        job_progress_row(r, row, &progress);
+        job_progress_row(q.result, row, &progress);
         fn(data, &progress);
     }
-    return 0;
+    return rc;
 }
 
 int client_queue_list(
     PGconn *conn, int64_t count_max, queue_view_fn fn, void *data, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
 
-    arena_init(&arena, PARAMS_BYTES_MAX);
-    params_init(&params, &arena);
-    queue_list_bind(&params, count_max);
-    int rc = sync_exec(conn, STMT(queue_list), &params, &r, err);
+    query_begin(&q, 0);
+    queue_list_bind(&q.params, count_max);
+    int rc = query_run(&q, conn, STMT(queue_list), err);
 
-    if (rc < 0)
-        return rc;
-    for (int row = 0; row < PQntuples(r); row++) {
+    for (int row = 0; rc == 0 && row < query_rows(&q); row++) {
         struct queue_view queue;
 
-        queue_list_row(r, row, &queue);
+        queue_list_row(q.result, row, &queue);
         fn(data, &queue);
     }
-    return 0;
+    return rc;
 }
 
 static int queue_check(const char *queue, struct pawl_err *err)
@@ -121,67 +96,54 @@ static int queue_check(const char *queue, struct pawl_err *err)
 
 int client_queue_pause(PGconn *conn, const char *queue, const char *who, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
     int rc = queue_check(queue, err);
 
-    arena_init(&arena, PARAMS_BYTES_MAX);
-    if (rc < 0)
-        return rc;
-    params_init(&params, &arena);
-    queue_pause_bind(&params, queue, who);
-    return sync_exec(conn, STMT(queue_pause), &params, NULL, err);
+    query_begin(&q, 0);
+    queue_pause_bind(&q.params, queue, who);
+    return rc < 0 ? rc : query_run(&q, conn, STMT(queue_pause), err);
 }
 
 int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
     int rc = queue_check(queue, err);
 
-    arena_init(&arena, PARAMS_BYTES_MAX);
-    if (rc < 0)
-        return rc;
-    params_init(&params, &arena);
-    queue_resume_bind(&params, queue);
-    rc = sync_exec(conn, STMT(queue_resume), &params, &r, err);
+    query_begin(&q, 0);
+    queue_resume_bind(&q.params, queue);
     if (rc == 0)
-        *ret_was_paused = PQntuples(r) > 0;
+        rc = query_run(&q, conn, STMT(queue_resume), err);
+    if (rc == 0)
+        *ret_was_paused = query_rows(&q) > 0;
     return rc;
 }
 
 int client_kind_list(PGconn *conn, kind_view_fn fn, void *data, struct pawl_err *err)
 {
-    CLEANUP(result_cleanup)
-    PGresult *r = NULL;
-    int rc = sync_exec(conn, STMT(kind_list), NULL, &r, err);
+    CLEANUP(query_end)
+    struct query q;
 
-    if (rc < 0)
-        return rc;
-    for (int row = 0; row < PQntuples(r); row++) {
+    query_begin(&q, 0);
+    int rc = query_run(&q, conn, STMT(kind_list), err);
+
+    for (int row = 0; rc == 0 && row < query_rows(&q); row++) {
         struct kind_view kind;
 
-        kind_list_row(r, row, &kind);
+        kind_list_row(q.result, row, &kind);
         fn(data, &kind);
     }
-    return 0;
+    return rc;
 }
 
 int client_kind_set(PGconn *conn, const struct kind_set *set, struct pawl_err *err)
 {
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    struct params params;
+    CLEANUP(query_end)
+    struct query q;
     int rc = name_check("kind", set->name, err);
 
-    arena_init(&arena, PARAMS_BYTES_MAX);
-    if (rc < 0)
-        return rc;
-    params_init(&params, &arena);
-    kind_set_bind(&params, set);
-    return sync_exec(conn, STMT(kind_set), &params, NULL, err);
+    query_begin(&q, 0);
+    kind_set_bind(&q.params, set);
+    return rc < 0 ? rc : query_run(&q, conn, STMT(kind_set), err);
 }

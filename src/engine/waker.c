@@ -55,7 +55,9 @@ static bool set_mark(struct waker *waker, bool asleep, batch_fn fn)
 static void on_marked(void *data, const struct batch_end *end)
 {
     struct waker *waker = data;
+    bool doubted = waker->doubted;
 
+    waker->doubted = false;
     if (waker->state != WAKER_MARKING)
         return;
     if (end->verdict != PG_VERDICT_OK) {
@@ -65,8 +67,7 @@ static void on_marked(void *data, const struct batch_end *end)
         sleep_for(waker, waker->options.poll_max_ms);
         return;
     }
-    waker->state = waker->doubted ? WAKER_AWAKE : WAKER_ASLEEP;
-    waker->doubted = false;
+    waker->state = doubted ? WAKER_AWAKE : WAKER_ASLEEP;
     waker->looks = 0;
     waker->options.look(waker->options.data);
 }

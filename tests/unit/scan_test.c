@@ -1,0 +1,222 @@
+/*
+ * Where the next claim of a queue starts: watermarks by priority, and full scans within their share
+ * of the time. The answers of claims are made by hand, in the binary format of the real ones.
+ */
+#include "engine/scan.h"
+
+#include <endian.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "pg/oid.h"
+
+#define EPOCH_2000_US 946684800000000LL /* what PostgreSQL counts times from */
+#define MS            1000
+
+struct row {
+    int64_t id;
+    int16_t priority;
+    int64_t due_us;
+};
+
+static void set(PGresult *r, int row, int col, void *value, int len)
+{
+    if (PQsetvalue(r, row, col, value, len) == 0)
+        fail_msg("out of memory");
+}
+
+/* What a claim comes back with; only the columns that a scan looks at have values. */
+static PGresult *answer(const struct row *rows, int n)
+{
+    static char names[8][3] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"};
+    PGresAttDesc columns[8] = {0};
+    PGresult *r = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+
+    assert_non_null(r);
+    for (size_t i = 0; i < LEN(columns); i++)
+        columns[i] = (PGresAttDesc){.name = names[i], .format = 1, .typid = OID_TEXT};
+    columns[0].typid = OID_INT8;
+    columns[2].typid = OID_INT2;
+    columns[7].typid = OID_TIMESTAMPTZ;
+    assert_true(PQsetResultAttrs(r, LEN(columns), columns));
+    for (int row = 0; row < n; row++) {
+        uint64_t id = htobe64((uint64_t)rows[row].id);
+        uint16_t priority = htobe16((uint16_t)rows[row].priority);
+        uint64_t due = htobe64((uint64_t)(rows[row].due_us - EPOCH_2000_US));
+
+        set(r, row, 0, &id, sizeof(id));
+        set(r, row, 2, &priority, sizeof(priority));
+        set(r, row, 7, &due, sizeof(due));
+    }
+    return r;
+}
+
+/* One claim: asked at now_us, answered at once with these rows. Returns whether it was full. */
+static bool claim(struct scan *scan, int64_t now_us, int32_t limit, const struct row *rows, int n)
+{
+    struct job_watermark from[JOB_PRIORITIES];
+    bool full = scan_from(scan, now_us, from);
+    PGresult *r = answer(rows, n);
+
+    for (size_t i = 0; i < JOB_PRIORITIES; i++) {
+        assert_int_equal(from[i].due_us, full ? INT64_MIN : scan->mark[i].due_us);
+        assert_int_equal(from[i].id, full ? 0 : scan->mark[i].id);
+    }
+    scan_claimed(scan, r, full, limit, 0, now_us);
+    PQclear(r);
+    return full;
+}
+
+#define ROWS(...) (const struct row[]){__VA_ARGS__}, LEN(((const struct row[]){__VA_ARGS__}))
+#define DUE       (EPOCH_2000_US + 7)
+#define NOW       (50LL * 1000 * MS)
+
+static struct scan scan_new(void)
+{
+    struct scan scan;
+
+    scan_init(&scan, "q");
+    return scan;
+}
+
+static void the_first_claim_starts_from_the_beginning(void **state)
+{
+    struct scan scan = scan_new();
+    struct job_watermark from[JOB_PRIORITIES];
+
+    (void)state;
+    assert_true(scan_from(&scan, NOW, from));
+    for (size_t i = 0; i < JOB_PRIORITIES; i++)
+        assert_int_equal(from[i].due_us, INT64_MIN);
+}
+
+static void the_next_one_starts_where_it_ended_in_each_priority(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 4, ROWS({5, 9, DUE + 2}, {9, 9, DUE + 1}, {1, 4, DUE}, {2, 4, DUE}));
+    assert_int_equal(scan.mark[9].due_us, DUE + 2);
+    assert_int_equal(scan.mark[9].id, 5);
+    assert_int_equal(scan.mark[4].due_us, DUE);
+    assert_int_equal(scan.mark[4].id, 2); /* of two that are due together the later id */
+    assert_int_equal(scan.mark[0].due_us, INT64_MIN);
+    assert_false(claim(&scan, NOW + 1, 4, ROWS({3, 4, DUE}, {4, 4, DUE}, {6, 4, DUE}, {7, 4, DUE})));
+    assert_int_equal(scan.mark[4].id, 7);
+    assert_int_equal(scan.mark[9].id, 5);
+}
+
+static void a_short_claim_makes_the_next_one_full(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 2, ROWS({1, 4, DUE}, {2, 4, DUE}));
+    assert_false(claim(&scan, NOW, 2, ROWS({3, 4, DUE})));
+    assert_false(scan.empty); /* a short batch is not an empty one */
+    assert_true(claim(&scan, NOW, 2, NULL, 0));
+    assert_true(scan.empty);
+}
+
+static void nothing_ahead_of_the_marks_is_not_yet_empty(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 1, ROWS({1, 4, DUE}));
+    assert_false(claim(&scan, NOW, 1, NULL, 0));
+    assert_false(scan.empty);
+    assert_true(claim(&scan, NOW, 1, NULL, 0));
+    assert_true(scan.empty);
+    scan_wake(&scan);
+    assert_false(scan.empty);
+}
+
+static void under_load_it_is_full_once_a_second(void **state)
+{
+    struct scan scan = scan_new();
+    int full = 0;
+
+    (void)state;
+    for (int64_t at = 0; at < 10000; at++)
+        full += claim(&scan, NOW + at * MS, 1, ROWS({at + 1, 4, DUE + at}));
+    assert_int_equal(full, 10);
+}
+
+static void a_dear_full_scan_comes_less_often(void **state)
+{
+    struct scan scan = scan_new();
+    struct job_watermark from[JOB_PRIORITIES];
+    PGresult *r = answer(ROWS({1, 4, DUE}));
+    const int64_t cost_us = 100LL * MS;
+    int full = 0;
+
+    (void)state;
+    for (int64_t at = 0; at < 60000; at += 50) {
+        bool is_full = scan_from(&scan, NOW + at * MS, from);
+
+        full += is_full;
+        scan_claimed(&scan, r, is_full, 1, is_full ? cost_us : MS, NOW + at * MS);
+    }
+    PQclear(r);
+    /* A thirtieth of the time, in 60 s at 100 ms each. */
+    assert_int_equal(full, 20);
+}
+
+static void when_a_full_scan_is_too_dear_it_sleeps_and_the_next_look_does_it(void **state)
+{
+    struct scan scan = scan_new();
+    struct job_watermark from[JOB_PRIORITIES];
+    PGresult *none = answer(NULL, 0);
+
+    (void)state;
+    assert_true(scan_from(&scan, NOW, from));
+    scan_claimed(&scan, none, true, 1, 10LL * MS, NOW);
+    scan_wake(&scan);
+    assert_false(scan_from(&scan, NOW + 20 * MS, from));
+    scan_claimed(&scan, none, false, 1, 10, NOW + 20 * MS);
+    assert_true(scan.empty); /* and does not ask again and again until it may */
+    scan_wake(&scan);
+    assert_true(scan_from(&scan, NOW + 300 * MS, from));
+    PQclear(none);
+}
+
+/* What it did not get to is behind the old mark, and must not stay there. */
+static void a_full_scan_that_hit_its_limit_takes_the_mark_back(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 1, ROWS({100, 4, DUE + 100}));
+    assert_true(claim(&scan, NOW + 1100 * MS, 1, ROWS({7, 4, DUE})));
+    assert_int_equal(scan.mark[4].due_us, DUE);
+    assert_false(claim(&scan, NOW + 1101 * MS, 1, ROWS({8, 4, DUE})));
+    assert_int_equal(scan.mark[4].id, 8);
+}
+
+static void a_full_scan_that_saw_all_leaves_the_mark(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 1, ROWS({100, 4, DUE + 100}));
+    assert_true(claim(&scan, NOW + 1100 * MS, 2, ROWS({7, 4, DUE})));
+    assert_int_equal(scan.mark[4].due_us, DUE + 100);
+    assert_int_equal(scan.mark[4].id, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_claim_starts_from_the_beginning),
+        cmocka_unit_test(the_next_one_starts_where_it_ended_in_each_priority),
+        cmocka_unit_test(a_short_claim_makes_the_next_one_full),
+        cmocka_unit_test(nothing_ahead_of_the_marks_is_not_yet_empty),
+        cmocka_unit_test(under_load_it_is_full_once_a_second),
+        cmocka_unit_test(a_dear_full_scan_comes_less_often),
+        cmocka_unit_test(when_a_full_scan_is_too_dear_it_sleeps_and_the_next_look_does_it),
+        cmocka_unit_test(a_full_scan_that_hit_its_limit_takes_the_mark_back),
+        cmocka_unit_test(a_full_scan_that_saw_all_leaves_the_mark),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
