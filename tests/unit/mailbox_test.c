@@ -4,9 +4,9 @@
  */
 #include "engine/mailbox.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "check.h"

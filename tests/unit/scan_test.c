@@ -4,14 +4,14 @@
  */
 #include "engine/scan.h"
 
-#include <endian.h>
 #include <stdlib.h>
+
+#include <endian.h>
 
 #include "check.h"
 #include "pg/oid.h"
 
-#define EPOCH_2000_US 946684800000000LL /* what PostgreSQL counts times from */
-#define MS            1000
+#define MS 1000
 
 struct row {
     int64_t id;
@@ -42,7 +42,7 @@ static PGresult *answer(const struct row *rows, int n)
     for (int row = 0; row < n; row++) {
         uint64_t id = htobe64((uint64_t)rows[row].id);
         uint16_t priority = htobe16((uint16_t)rows[row].priority);
-        uint64_t due = htobe64((uint64_t)(rows[row].due_us - EPOCH_2000_US));
+        uint64_t due = htobe64((uint64_t)(rows[row].due_us - PG_EPOCH_UNIX_US));
 
         set(r, row, 0, &id, sizeof(id));
         set(r, row, 2, &priority, sizeof(priority));
@@ -68,7 +68,7 @@ static bool claim(struct scan *scan, int64_t now_us, int32_t limit, const struct
 }
 
 #define ROWS(...) (const struct row[]){__VA_ARGS__}, LEN(((const struct row[]){__VA_ARGS__}))
-#define DUE       (EPOCH_2000_US + 7)
+#define DUE       (PG_EPOCH_UNIX_US + 7)
 #define NOW       (50LL * 1000 * MS)
 
 static struct scan scan_new(void)
@@ -101,7 +101,8 @@ static void the_next_one_starts_where_it_ended_in_each_priority(void **state)
     assert_int_equal(scan.mark[4].due_us, DUE);
     assert_int_equal(scan.mark[4].id, 2); /* of two that are due together the later id */
     assert_int_equal(scan.mark[0].due_us, INT64_MIN);
-    assert_false(claim(&scan, NOW + 1, 4, ROWS({3, 4, DUE}, {4, 4, DUE}, {6, 4, DUE}, {7, 4, DUE})));
+    assert_false(
+        claim(&scan, NOW + 1, 4, ROWS({3, 4, DUE}, {4, 4, DUE}, {6, 4, DUE}, {7, 4, DUE})));
     assert_int_equal(scan.mark[4].id, 7);
     assert_int_equal(scan.mark[9].id, 5);
 }

@@ -16,7 +16,7 @@
 #include <openssl/evp.h>
 #include <pwd.h>
 
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define ROOT_HOME   "/var/lib/pawl"
 #define HOME_MAX    900 /* PostgreSQL's own limit for a path is 1024 */

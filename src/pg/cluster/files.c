@@ -14,7 +14,7 @@
 
 #include <dirent.h>
 
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define TREE_DEPTH_MAX 16 /* a data directory is 4 deep */
 

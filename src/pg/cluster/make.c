@@ -14,7 +14,7 @@
 #include <locale.h>
 #include <pwd.h>
 
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define INITDB_OUTPUT_MAX 16384
 #define INITDB_TAIL_MAX   400 /* the reason is at the end, after a long report of what went well */

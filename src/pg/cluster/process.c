@@ -20,7 +20,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define GROUPS_MAX       256
 #define OUTPUT_MAX       8192 /* kept of what a program prints */

@@ -24,7 +24,7 @@ int cluster_code_from_output(const char *text);
 /* Where the last lines of text begin that fit into max bytes. */
 const char *cluster_last_lines(const char *text, size_t len, size_t max);
 
-/* --- cluster_files.c: files inside the home, touched with the server user's rights --- */
+/* --- cluster/files.c: files inside the home, touched with the server user's rights --- */
 
 /* While one lives, root's file access has the rights of the server's user (this thread only).
  * Nothing for others. */
@@ -56,7 +56,7 @@ int dir_own(const struct cluster *cluster, const char *path, struct pawl_err *er
 /* Removes a file or a whole directory, never following a symlink. 0 when there is nothing. */
 int tree_remove(const char *path, struct pawl_err *err) MUST_CHECK;
 
-/* --- cluster_home.c: the home directory and its lock --- */
+/* --- cluster/home.c: the home directory and its lock --- */
 
 /* Makes the home, gives it to the server's user. Refuses a directory with other people's things in
  * it. */
@@ -67,13 +67,13 @@ int home_make(const struct cluster *cluster, struct pawl_err *err) MUST_CHECK;
 int home_lock(const struct cluster *cluster, bool create, int *ret_fd, struct pawl_err *err)
     MUST_CHECK;
 
-/* --- cluster_locate.c --- */
+/* --- cluster/locate.c --- */
 
 /* Whether the server's user can get to path (or to the deepest directory of it that exists). Root
  * only. */
 bool locate_reachable(const struct cluster *cluster, const char *path);
 
-/* --- cluster_make.c --- */
+/* --- cluster/make.c --- */
 
 /* initdb and our settings, into data.new, then renamed. The lock is held. */
 int cluster_make(const struct cluster *cluster,
@@ -84,7 +84,7 @@ int cluster_make(const struct cluster *cluster,
  * something else. */
 int data_major(const struct cluster *cluster, int *ret_major, struct pawl_err *err) MUST_CHECK;
 
-/* --- cluster_pid.c: what postmaster.pid says and whether it is true --- */
+/* --- cluster/pid.c: what postmaster.pid says and whether it is true --- */
 
 enum server_phase { SERVER_STARTING, SERVER_READY, SERVER_STOPPING };
 
@@ -110,7 +110,7 @@ int server_wait_ready(const struct cluster *cluster,
 /* SIGINT, then wait for the end. */
 int server_shut_down(const struct cluster *cluster, pid_t pid, struct pawl_err *err) MUST_CHECK;
 
-/* --- cluster_process.c: programs, as the server's user, with a clean environment and no
+/* --- cluster/process.c: programs, as the server's user, with a clean environment and no
  * descriptors of ours --- */
 
 /* Runs argv (argv[0] an absolute path) to its end. What it prints goes to output, bounded, the end

@@ -15,7 +15,7 @@
 #include <dirent.h>
 
 #include "base/clock.h"
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 /* What the lock file holds, and by which a home is known to be ours. */
 #define LOCK_MARK    "Pawl's private PostgreSQL lives here. See pawl db status.\n"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define HOME_TRIES         5     /* to make a home that another process destroys at the same time */
 #define ORPHANS_MS         10000 /* for processes that outlived a killed server to notice */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define PID_FILE_MAX    8192 /* eight lines, two of them paths */
 #define PID_LINE_STATUS 8

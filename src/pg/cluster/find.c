@@ -13,7 +13,7 @@
 
 #include <glob.h>
 
-#include "pg/cluster_internal.h"
+#include "pg/cluster/internal.h"
 
 #define VERSION_OUTPUT_MAX 16384
 #define PATH_ENTRY_MAX     64 /* of $PATH looked at */
