@@ -1,0 +1,265 @@
+/*
+ * calls: listens in on what the engine asks of the database, and writes each call down before it is
+ * sent and after it ended. The linker puts these functions in front of the real ones (--wrap, see
+ * meson.build), so the engine under test is the one that is shipped and has no hooks for it.
+ * Loop thread only.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault/events.h"
+#include "pg/conn.h"
+#include "store/claim.h"
+#include "store/job.h"
+#include "store/statements.h"
+
+struct item {
+    int64_t id;
+    struct uuid token;
+    const char *outcome;
+};
+
+/* One transaction, from its first statement to its end. */
+struct call {
+    const struct batch *batch; /* only compared */
+    uint64_t n;
+    const char *op; /* NULL: nobody wants to know */
+    struct uuid token;
+    struct item *items; /* owned; of a settle: the done ones first */
+    size_t n_items;
+    size_t n_done;
+    struct items text;
+    batch_fn fn;
+    void *data;
+};
+
+static struct call *being_made;
+static uint64_t n_calls;
+
+/* clang-format off */
+struct params *__real_batch_add(struct batch *batch, const struct stmt *stmt);
+struct params *__wrap_batch_add(struct batch *batch, const struct stmt *stmt);
+void __real_batch_free(struct batch *batch);
+void __wrap_batch_free(struct batch *batch);
+void __real_batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *data);
+void __wrap_batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *data);
+void __real_job_claim_bind(struct params *p, const struct job_claim *claim);
+void __wrap_job_claim_bind(struct params *p, const struct job_claim *claim);
+void __real_job_settle_bind(struct params *p, const struct job_settle *const *items, size_t n,
+                            const char *worker, const struct uuid *ended, size_t n_ended);
+void __wrap_job_settle_bind(struct params *p, const struct job_settle *const *items, size_t n,
+                            const char *worker, const struct uuid *ended, size_t n_ended);
+void __real_job_settle_done_bind(struct params *p, const struct job_settle *const *items, size_t n,
+                                 const char *worker, const struct uuid *ended, size_t n_ended);
+void __wrap_job_settle_done_bind(struct params *p, const struct job_settle *const *items, size_t n,
+                                 const char *worker, const struct uuid *ended, size_t n_ended);
+void __real_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
+                             size_t n_tokens, int64_t lease_ms, int32_t running);
+void __wrap_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
+                             size_t n_tokens, int64_t lease_ms, int32_t running);
+
+/* clang-format on */
+
+static void call_free(struct call *call)
+{
+    if (call != NULL)
+        free(call->items);
+    free(call);
+}
+
+static const char *op_of(const struct stmt *stmt)
+{
+    switch (stmt->id) {
+    case STMT_job_claim:
+        return "claim";
+    case STMT_job_settle:
+    case STMT_job_settle_done:
+        return "settle";
+    case STMT_claim_renew:
+        return "renew";
+    case STMT_claim_sweep:
+        return "sweep";
+    default:
+        return NULL;
+    }
+}
+
+struct params *__wrap_batch_add(struct batch *batch, const struct stmt *stmt)
+{
+    if (being_made == NULL || being_made->batch != batch) {
+        call_free(being_made);
+        being_made = calloc(1, sizeof(*being_made));
+        if (being_made == NULL)
+            abort();
+        being_made->batch = batch;
+        items_clear(&being_made->text);
+    }
+    if (being_made->op == NULL)
+        being_made->op = op_of(stmt);
+    return __real_batch_add(batch, stmt);
+}
+
+void __wrap_batch_free(struct batch *batch)
+{
+    if (being_made != NULL && being_made->batch == batch) {
+        call_free(being_made);
+        being_made = NULL;
+    }
+    __real_batch_free(batch);
+}
+
+void __wrap_job_claim_bind(struct params *p, const struct job_claim *claim)
+{
+    being_made->token = claim->token;
+    items_add(&being_made->text, "%s", TOKEN(&claim->token));
+    __real_job_claim_bind(p, claim);
+}
+
+static void note_settles(const struct job_settle *const *items, size_t n)
+{
+    struct call *call = being_made;
+    struct item *more = realloc(call->items, (call->n_items + n) * sizeof(*more));
+
+    if (more == NULL)
+        abort();
+    call->items = more;
+    for (size_t i = 0; i < n; i++) {
+        struct item *item = &call->items[call->n_items++];
+
+        item->id = items[i]->job->id;
+        item->token = items[i]->job->token;
+        item->outcome = outcome_text((int)items[i]->outcome.kind);
+        items_add(
+            &call->text, "%lld:%s:%s", (long long)item->id, TOKEN(&item->token), item->outcome);
+    }
+}
+
+void __wrap_job_settle_bind(struct params *p,
+                            const struct job_settle *const *items,
+                            size_t n,
+                            const char *worker,
+                            const struct uuid *ended,
+                            size_t n_ended)
+{
+    note_settles(items, n);
+    __real_job_settle_bind(p, items, n, worker, ended, n_ended);
+}
+
+void __wrap_job_settle_done_bind(struct params *p,
+                                 const struct job_settle *const *items,
+                                 size_t n,
+                                 const char *worker,
+                                 const struct uuid *ended,
+                                 size_t n_ended)
+{
+    note_settles(items, n);
+    being_made->n_done = being_made->n_items;
+    __real_job_settle_done_bind(p, items, n, worker, ended, n_ended);
+}
+
+void __wrap_claim_renew_bind(struct params *p,
+                             const struct uuid *worker,
+                             const struct uuid *tokens,
+                             size_t n_tokens,
+                             int64_t lease_ms,
+                             int32_t running)
+{
+    for (size_t i = 0; i < n_tokens; i++)
+        items_add(&being_made->text, "%s", TOKEN(&tokens[i]));
+    __real_claim_renew_bind(p, worker, tokens, n_tokens, lease_ms, running);
+}
+
+static void tell_claimed(struct call *call, const PGresult *r)
+{
+    struct job_claim asked = {.token = call->token};
+
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct job job;
+
+        job_claim_row(r, row, &asked, &job);
+        items_add(&call->text, "%lld:%d", (long long)job.id, (int)job.attempt);
+    }
+}
+
+static void tell_settled(struct call *call, const struct batch_end *end)
+{
+    const char **states = calloc(call->n_items + 1, sizeof(*states));
+    const PGresult *done = call->n_done > 0 ? end->results[0] : NULL;
+    const PGresult *others = call->n_items > call->n_done ? end->results[end->n_results - 1] : NULL;
+
+    if (states == NULL)
+        abort();
+    for (int row = 0; done != NULL && row < PQntuples(done); row++)
+        states[job_settle_done_row(done, row)] = "done";
+    for (int row = 0; others != NULL && row < PQntuples(others); row++) {
+        const char *state;
+        size_t i;
+
+        job_settle_row(others, row, &i, &state);
+        states[call->n_done + i] = state;
+    }
+    for (size_t i = 0; i < call->n_items; i++)
+        items_add(&call->text,
+                  "%lld:%s:%s",
+                  (long long)call->items[i].id,
+                  TOKEN(&call->items[i].token),
+                  states[i] != NULL ? states[i] : "stale");
+    free(states);
+}
+
+static void tell_end(struct call *call, const struct batch_end *end)
+{
+    items_clear(&call->text);
+    if (end->verdict != PG_VERDICT_OK) {
+        events_write("ret %llu %s %s -",
+                     (unsigned long long)call->n,
+                     call->op,
+                     end->verdict == PG_VERDICT_UNKNOWN ? "unknown" : "fail");
+        return;
+    }
+    if (strcmp(call->op, "claim") == 0)
+        tell_claimed(call, end->results[0]);
+    else if (strcmp(call->op, "settle") == 0)
+        tell_settled(call, end);
+    for (int row = 0; strcmp(call->op, "renew") == 0 && row < PQntuples(end->results[0]); row++) {
+        struct uuid token = claim_renew_row(end->results[0], row);
+
+        items_add(&call->text, "%s", TOKEN(&token));
+    }
+    for (int row = 0; strcmp(call->op, "sweep") == 0 && row < PQntuples(end->results[0]); row++) {
+        const char *state;
+        int64_t id;
+
+        claim_sweep_row(end->results[0], row, &id, &state);
+        items_add(&call->text, "%lld:%s", (long long)id, state);
+    }
+    events_write("ret %llu %s ok %s", (unsigned long long)call->n, call->op, call->text.text);
+}
+
+static void on_end(void *data, const struct batch_end *end)
+{
+    struct call *call = data;
+
+    tell_end(call, end);
+    call->fn(call->data, end);
+    call_free(call);
+}
+
+void __wrap_batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *data)
+{
+    struct call *call = being_made;
+
+    assert(call != NULL && call->batch == batch);
+    being_made = NULL;
+    if (call->op == NULL) {
+        call_free(call);
+        __real_batch_submit(batch, deadline_ms, fn, data);
+        return;
+    }
+    call->n = ++n_calls;
+    call->fn = fn;
+    call->data = data;
+    events_write("call %llu %s %s", (unsigned long long)call->n, call->op, call->text.text);
+    __real_batch_submit(batch, deadline_ms, on_end, call);
+}

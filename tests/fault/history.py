@@ -1,0 +1,122 @@
+"""history: what the processes of a soak run wrote down, and what their database holds in the end, as the checker takes it.
+
+An events file belongs to one process. A line is a time in µs since 1970 and an event; lists are separated by commas, and
+"-" is the empty one:
+
+    boot PID
+    call N enqueue KEY,...              about to be asked of the database; N counts the calls of this process
+    ret N enqueue ok ID:KEY,...         committed
+    ret N enqueue fail ...              known not to be committed (refused, or rolled back by the producer)
+    ret N enqueue unknown ...           nobody knows; so it is with a call that has no ret
+    call N claim TOKEN                  ret N claim ok ID:ATTEMPT,...
+    call N settle ID:TOKEN:OUTCOME,...  ret N settle ok ID:TOKEN:STATE,...   (STATE stale: it counted for nothing)
+    call N renew TOKEN,...              ret N renew ok TOKEN,...
+    call N sweep -                      ret N sweep ok ID:STATE,...
+    start ID ATTEMPT TOKEN              a handler begins
+    end ID ATTEMPT TOKEN OUTCOME        a handler has ended
+    signal / stopped LEFT / counters NAME:VALUE,...
+"""
+
+import collections
+import json
+import os
+
+Start = collections.namedtuple('Start', 'process at_us line id attempt token')
+
+
+class Call:
+    """One call to the database and what became of it."""
+
+    def __init__(self, process, number, op, at_us, items):
+        self.process = process
+        self.number = number
+        self.op = op
+        self.called_us = at_us
+        self.items = items
+        self.result = 'unknown'  # until told otherwise
+        self.returned_us = None
+        self.line = None  # of the ret
+        self.answers = []
+
+    def __repr__(self):
+        return f'{self.process}, call {self.number} ({self.op}, {self.result})'
+
+
+class History:
+    def __init__(self):
+        self.calls = []
+        self.starts = []
+        self.ends = []
+        self.counters = collections.Counter()
+        self.processes = 0
+        # The database at the end; lists of dictionaries.
+        self.jobs = []      # id, key, token, attempt, max_attempts
+        self.finished = []  # id, key, state, attempt, max_attempts
+        self.claims = []    # token, expired
+        self.trace = []     # as soak.trace, in its order; times in µs; commit_us
+
+    def of(self, op):
+        return [call for call in self.calls if call.op == op]
+
+    def read_events(self, path):
+        with open(path, encoding='utf-8') as f:
+            self.add_events(os.path.basename(path), f.read())
+
+    def add_events(self, process, text):
+        self.processes += 1
+        calls = {}
+        # What kill -9 cut off has no newline.
+        for number, line in enumerate(text.split('\n')[:-1], 1):
+            at_us, event, *words = line.split(' ')
+            at_us = int(at_us)
+            if event == 'call':
+                call = Call(process, int(words[0]), words[1], at_us, split(words[2]))
+                calls[call.number] = call
+                self.calls.append(call)
+            elif event == 'ret':
+                call = calls[int(words[0])]
+                call.result, call.answers = words[2], split(words[3])
+                call.returned_us, call.line = at_us, number
+            elif event == 'start':
+                self.starts.append(Start(process, at_us, number, int(words[0]), int(words[1]), words[2]))
+            elif event == 'end':
+                self.ends.append((int(words[0]), words[2], words[3]))
+            elif event == 'counters':
+                self.counters.update({name: int(value) for name, value in split(words[0])})
+
+    def read_dump(self, path):
+        """Lines of JSON, each an object with the name of its table in "table"."""
+        with open(path, encoding='utf-8') as f:
+            for line in f:
+                row = json.loads(line)
+                getattr(self, row.pop('table')).append(row)
+        self.trace.sort(key=lambda row: row['seq'])
+
+
+def split(text):
+    """Items; those with parts as tuples."""
+    if text == '-':
+        return []
+    return [tuple(item.split(':')) if ':' in item else item for item in text.split(',')]
+
+
+# One SELECT per table for read_dump.
+DUMP = [
+    """SELECT row_to_json(r) FROM (
+           SELECT 'jobs' AS "table", id, split_part(convert_from(payload, 'UTF8'), ' ', 1) AS key, token, attempt,
+                  max_attempts
+           FROM pawl.job) AS r""",
+    """SELECT row_to_json(r) FROM (
+           SELECT 'finished' AS "table", id, split_part(convert_from(payload, 'UTF8'), ' ', 1) AS key, state, attempt,
+                  max_attempts
+           FROM pawl.history) AS r""",
+    """SELECT row_to_json(r) FROM (
+           SELECT 'claims' AS "table", token, lease_until < clock_timestamp() AS expired FROM pawl.claim) AS r""",
+    """SELECT row_to_json(r) FROM (
+           SELECT 'trace' AS "table", seq, (extract(epoch FROM at) * 1000000)::bigint AS at_us,
+                  (extract(epoch FROM pg_xact_commit_timestamp(xid)) * 1000000)::bigint AS commit_us,
+                  statement, what, op, id, token, old_token, attempt, old_attempt, state,
+                  (extract(epoch FROM lease_until) * 1000000)::bigint AS lease_us,
+                  (extract(epoch FROM old_lease) * 1000000)::bigint AS old_lease_us
+           FROM soak.trace) AS r""",
+]

@@ -1,0 +1,146 @@
+"""stage: what a soak run is played on: a PostgreSQL of its own that can be crashed and started again, a pooler, and the
+processes under test, each with a file for its events."""
+
+import importlib.machinery
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+_loader = importlib.machinery.SourceFileLoader('run_tests', os.path.join(ROOT, 'tools', 'run-tests'))
+run_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader('run_tests', _loader))
+_loader.exec_module(run_tests)
+
+Failure = run_tests.Failure
+DATABASE = 'soak'
+
+
+class Cluster(run_tests.Cluster):
+    def __init__(self, directory):
+        super().__init__(directory)
+        # When a claim was committed is part of the history. Recovery need not be long.
+        self.more_settings = {'track_commit_timestamp': 'on', 'max_wal_size': '256MB', 'shared_buffers': '64MB',
+                              'wal_level': 'replica', 'autovacuum_naptime': '5s'}
+
+    def start(self):
+        super().start()
+        # The pooler runs as the server's user and connects for others.
+        names = {pwd.getpwuid(os.getuid()).pw_name, self.owner.pw_name}
+        self.write('pg_ident.conf', ''.join(f'tests {name} {run_tests.USER}\n' for name in sorted(names)))
+        self.psql('postgres', 'select pg_reload_conf()')
+
+    def prepare(self, pawl):
+        self.psql('postgres', f'drop database if exists {DATABASE} with (force)')
+        self.psql('postgres', f'create database {DATABASE}')
+        done = run_tests.run_quietly([pawl, 'db', 'migrate', '--db', self.conninfo(DATABASE)])
+        if done.returncode != 0:
+            raise Failure('`pawl db migrate` failed:\n' + done.stdout)
+        with open(os.path.join(ROOT, 'tests', 'fault', 'trace.sql'), encoding='utf-8') as f:
+            self.psql(DATABASE, f.read())
+
+    def crash(self):
+        """As pg_ctl -m immediate: no clean end, recovery from the log at the next start."""
+        self.server.send_signal(signal.SIGQUIT)
+        self.server.wait(run_tests.STOP_TIMEOUT_S)
+        self.launch()
+
+    def ask(self, sql):
+        """Lines; None when the server cannot answer now."""
+        done = self.psql(DATABASE, sql, check=False)
+        return done.stdout.splitlines() if done.returncode == 0 else None
+
+    def dump(self, queries, path):
+        with open(path, 'w', encoding='utf-8') as f:
+            for query in queries:
+                f.write(self.psql(DATABASE, query).stdout)
+
+
+class Pooler:
+    """PgBouncer in transaction mode in front of the cluster."""
+
+    def __init__(self, cluster, directory):
+        self.cluster = cluster
+        self.directory = directory
+        self.process = None
+        # Nobody but its user and root may connect to it.
+        os.mkdir(directory, 0o700)
+        os.chown(directory, cluster.owner.pw_uid, cluster.owner.pw_gid)
+        with open(directory + '/pgbouncer.ini', 'w', encoding='utf-8') as f:
+            f.write(f'[databases]\n'
+                    f'{DATABASE} = host={cluster.sockets} dbname={DATABASE} user={run_tests.USER}\n'
+                    f'[pgbouncer]\n'
+                    f'listen_addr =\nunix_socket_dir = {directory}\nlisten_port = 5432\n'
+                    f'auth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n'
+                    f'server_login_retry = 0.2\nquery_wait_timeout = 5\nlog_connections = 0\nlog_disconnections = 0\n'
+                    f'ignore_startup_parameters = extra_float_digits,options\n')
+
+    @staticmethod
+    def program():
+        return shutil.which('pgbouncer', path=os.environ.get('PATH', '') + ':/usr/sbin:/usr/local/sbin')
+
+    def start(self):
+        with open(self.directory + '/log', 'ab') as log:
+            self.process = subprocess.Popen(
+                ['setpriv'] + self.cluster.drop[1:] + ['--pdeathsig=KILL', self.program(), '-q',
+                                                       self.directory + '/pgbouncer.ini'],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        try:
+            os.unlink(self.directory + '/.s.PGSQL.5432')
+        except FileNotFoundError:
+            pass
+
+
+class Actor:
+    """A place on the stage for one process after another: when it dies it is started again."""
+
+    def __init__(self, name, directory, command):
+        """command: from the path of the events file and the number of the life to the arguments."""
+        self.name = name
+        self.directory = directory
+        self.command = command
+        self.lives = 0
+        self.process = None
+        self.frozen = False
+        self.stopping_since = None  # it was told to end
+        self.deaths = []            # exit statuses nobody asked for
+
+    def start(self):
+        self.lives += 1
+        base = f'{self.directory}/{self.name}.{self.lives}'
+        with open(base + '.log', 'wb') as log:
+            self.process = subprocess.Popen(self.command(base + '.events', self.lives), stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, start_new_session=True)
+        self.frozen = False
+        self.stopping_since = None
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        if self.alive():
+            self.process.send_signal(number)
+
+    def freeze(self, yes):
+        self.frozen = yes
+        self.signal(signal.SIGSTOP if yes else signal.SIGCONT)
+
+    def stop(self):
+        self.stopping_since = time.monotonic()
+        self.signal(signal.SIGTERM)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        if self.process:
+            self.process.wait()
