@@ -4,52 +4,6 @@
  */
 #include "engine_fixture.h"
 
-/* Whatever A does to keep its claim; true when B runs the job. */
-static bool taken_over(struct fixture *f, const struct crew *b)
-{
-    testdb_exec(&f->db,
-                "UPDATE pawl.claim SET lease_until = '-infinity' WHERE worker ="
-                " (SELECT id FROM pawl.worker ORDER BY started_at LIMIT 1);"
-                "UPDATE pawl.job SET due_at = now() WHERE token IS NULL");
-    return b->now == 1;
-}
-
-static void a_late_report_counts_for_nothing(void **state)
-{
-    struct fixture *f = *state;
-    struct crew a;
-    struct crew b;
-
-    crew_init(&a, f);
-    a.options.lease_ms = 600;
-    a.options.concurrency = 1;
-    a.run_ms = HELD;
-    enqueue(f, 1);
-    crew_start(&a);
-    run_until(f, a.now == 1 && count_of(f, "pawl.worker") == 1);
-    crew_init(&b, f);
-    b.options.lease_ms = 400;
-    b.run_ms = HELD;
-    crew_start(&b);
-    run_until(f, taken_over(f, &b));
-    run_until(f, a.stops[STOP_LOST] == 1);
-    held_finish(LIST_ENTRY(a.held.next, struct held, link),
-                &(struct outcome){.kind = OUTCOME_FAIL, .error = "too late", .delay_ms = -1});
-    run_until(f, a.settled == 1);
-    assert_int_equal(a.stale, 1);
-    assert_int_equal(crew_stats(&a)->stale, 1);
-    assert_int_equal(count_of(f, "pawl.jobs WHERE state = 'running' AND attempt = 2"), 1);
-    crew_let_go(&b);
-    run_until(f, b.settled == 1);
-    assert_int_equal(b.stale, 0);
-    crew_stop(&a);
-    crew_stop(&b);
-    assert_text(f, "SELECT state || ' ' || attempt FROM pawl.history", "done 2");
-    assert_int_equal(a.stops[STOP_LOST], 1);
-    assert_int_equal(b.stops[STOP_LOST], 0);
-    assert_int_equal(count_of(f, "pawl.claim"), 0);
-}
-
 static void a_claim_that_arrives_during_a_renewal_is_kept(void **state)
 {
     struct fixture *f = *state;
@@ -97,28 +51,6 @@ static void a_long_job_is_kept_by_its_heartbeat(void **state)
     crew_stop(&a);
     crew_stop(&b);
     assert_int_equal(count_of(f, "pawl.history WHERE state = 'done' AND attempt = 1"), 2);
-}
-
-static void without_renewal_for_a_lease_the_run_is_told_to_stop(void **state)
-{
-    struct fixture *f = *state;
-    struct crew crew;
-
-    crew_init(&crew, f);
-    crew.options.lease_ms = 300;
-    crew.run_ms = HELD;
-    enqueue(f, 1);
-    crew_start(&crew);
-    run_until(f, crew.now == 1);
-    testdb_exec(&f->db, "BEGIN; LOCK TABLE pawl.claim IN SHARE MODE");
-    run_until(f, crew.stops[STOP_LOST] == 1);
-    testdb_exec(&f->db, "COMMIT");
-    crew_let_go(&crew);
-    run_until(f, crew.settled == 1);
-    crew_stop(&crew);
-    /* Whoever was first, the sweeper or the settle: one of them. */
-    assert_int_equal(count_of(f, "pawl.job WHERE attempt = 1") + count_of(f, "pawl.history"), 1);
-    assert_int_equal(crew.stops[STOP_LOST], 1);
 }
 
 static void a_settle_survives_its_backend(void **state)
@@ -197,22 +129,6 @@ static void a_claim_survives_its_backend(void **state)
     assert_int_equal(count_of(f, "pawl.history WHERE state = 'done' AND attempt = 1"), 5);
 }
 
-static void a_claim_that_fails_is_tried_again(void **state)
-{
-    struct fixture *f = *state;
-    struct crew crew;
-
-    crew_init(&crew, f);
-    enqueue(f, 5);
-    testdb_exec(&f->db, "ALTER TABLE pawl.job RENAME TO job_away");
-    crew_start(&crew);
-    run_until(f, crew_stats(&crew)->claim_errors >= 2);
-    testdb_exec(&f->db, "ALTER TABLE pawl.job_away RENAME TO job");
-    run_until(f, crew.settled == 5);
-    crew_stop(&crew);
-    assert_int_equal(count_of(f, "pawl.history WHERE state = 'done'"), 5);
-}
-
 static struct outcome bad_text(struct crew *crew, const struct job *job)
 {
     (void)crew;
@@ -243,6 +159,30 @@ static void an_outcome_that_cannot_be_stored_fails_its_job_alone(void **state)
                               "pawl.history WHERE state = 'failed' AND id = 3 AND "
                               "errors -> 0 ->> 'error' LIKE 'the outcome could not be stored: %'"),
                      1);
+    assert_int_equal(count_of(f, "pawl.claim"), 0);
+}
+
+/* Not one by one: a worker with a thousand outcomes would stand still for a second. */
+static void a_bad_outcome_among_many_is_found_by_halving(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    crew.options.concurrency = 200;
+    crew.outcome = bad_text;
+    crew.run_ms = HELD;
+    enqueue(f, 200);
+    crew_start(&crew);
+    run_until(f, crew.now == 200);
+    crew_let_go(&crew);
+    run_until(f, crew.settled == 200);
+    assert_int_equal(crew.failed, 1);
+    /* 200, 100, … 1 are refused; then twice as many each time. */
+    assert_in_range(crew_stats(&crew)->settle_errors, 2, 10);
+    assert_in_range(crew_stats(&crew)->settles, 2, 20);
+    crew_stop(&crew);
+    assert_int_equal(count_of(f, "pawl.history WHERE state = 'done' AND id <> 3"), 199);
     assert_int_equal(count_of(f, "pawl.claim"), 0);
 }
 
@@ -306,15 +246,13 @@ static void the_jobs_of_the_dead_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        engine_test(a_late_report_counts_for_nothing),
         engine_test(a_claim_that_arrives_during_a_renewal_is_kept),
         engine_test(a_long_job_is_kept_by_its_heartbeat),
-        engine_test(without_renewal_for_a_lease_the_run_is_told_to_stop),
         engine_test(a_settle_survives_its_backend),
         engine_test(backends_killed_under_load_cost_nothing),
         engine_test(a_claim_survives_its_backend),
-        engine_test(a_claim_that_fails_is_tried_again),
         engine_test(an_outcome_that_cannot_be_stored_fails_its_job_alone),
+        engine_test(a_bad_outcome_among_many_is_found_by_halving),
         engine_test(a_job_that_cannot_be_settled_at_all_hurts_no_other),
         engine_test(the_jobs_of_the_dead_come_back),
     };

@@ -307,6 +307,34 @@ static inline int64_t count_of(struct fixture *f, const char *from)
     return testdb_int(&f->db, sql);
 }
 
+/* Everything ended well, and nothing is left of it but history. */
+static inline void assert_all_done(struct fixture *f, int64_t n)
+{
+    assert_int_equal(count_of(f, "pawl.history WHERE state = 'done'"), n);
+    assert_int_equal(count_of(f, "pawl.history"), n);
+    assert_int_equal(count_of(f, "pawl.job"), 0);
+    assert_int_equal(count_of(f, "pawl.claim"), 0);
+    assert_int_equal(count_of(f, "pawl.worker"), 0);
+}
+
+static inline void assert_each_once(const struct crew *a, const struct crew *b, int n)
+{
+    for (int id = 1; id <= n; id++) {
+        int seen = a->seen[id] + (b != NULL ? b->seen[id] : 0);
+
+        if (seen != 1)
+            fail_msg("job %d ran %d times", id, seen);
+    }
+}
+
+/* Lets the loop run for a while in which nothing is expected. */
+static inline void idle_for(struct crew *crew, uint64_t ms)
+{
+    uint64_t until_ms = uv_now(&crew->f->loop) + ms;
+
+    run_until(crew->f, uv_now(&crew->f->loop) > until_ms);
+}
+
 /* Whether a statement of the coordinator waits for a lock. */
 #define WAITING(statement)                            \
     "pg_stat_activity WHERE wait_event_type = 'Lock'" \

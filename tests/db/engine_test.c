@@ -4,26 +4,6 @@
  */
 #include "engine_fixture.h"
 
-/* Everything ended well, and nothing is left of it but history. */
-static void assert_all_done(struct fixture *f, int64_t n)
-{
-    assert_int_equal(count_of(f, "pawl.history WHERE state = 'done'"), n);
-    assert_int_equal(count_of(f, "pawl.history"), n);
-    assert_int_equal(count_of(f, "pawl.job"), 0);
-    assert_int_equal(count_of(f, "pawl.claim"), 0);
-    assert_int_equal(count_of(f, "pawl.worker"), 0);
-}
-
-static void assert_each_once(const struct crew *a, const struct crew *b, int n)
-{
-    for (int id = 1; id <= n; id++) {
-        int seen = a->seen[id] + (b != NULL ? b->seen[id] : 0);
-
-        if (seen != 1)
-            fail_msg("job %d ran %d times", id, seen);
-    }
-}
-
 static void every_job_runs_exactly_once(void **state)
 {
     struct crew crew;
@@ -42,36 +22,6 @@ static void every_job_runs_exactly_once(void **state)
     assert_int_equal(crew.left, 0);
     assert_each_once(&crew, NULL, 200);
     assert_all_done(*state, 200);
-}
-
-static void check_claimed(struct crew *crew, const struct job *job)
-{
-    char sql[300];
-    char token[UUID_TEXT_LEN + 1];
-
-    uuid_format(&job->token, token);
-    snprintf(sql,
-             sizeof(sql),
-             "SELECT count(*) FROM pawl.job AS j JOIN pawl.claim AS c USING (token)"
-             " JOIN pawl.worker AS w ON w.id = c.worker"
-             " WHERE j.id = %lld AND j.token = '%s' AND j.attempt = 1 AND j.id = ANY (c.job_ids)"
-             " AND c.lease_until > now() + interval '10 s'",
-             (long long)job->id,
-             token);
-    assert_int_equal(testdb_int(&crew->f->db, sql), 1);
-}
-
-static void a_claim_is_committed_before_the_run(void **state)
-{
-    struct crew crew;
-
-    crew_init(&crew, *state);
-    crew.options.until_empty = true;
-    crew.on_run = check_claimed;
-    enqueue(*state, 20);
-    crew_start(&crew);
-    crew_end(&crew);
-    assert_int_equal(crew.runs, 20);
 }
 
 static void slots_are_full_and_no_fuller(void **state)
@@ -150,14 +100,6 @@ static void only_its_queues_and_kinds_are_claimed(void **state)
     assert_int_equal(count_of(f, "pawl.job WHERE attempt = 0 AND token IS NULL"), 20);
 }
 
-/* Lets the loop run for a while in which nothing is expected. */
-static void idle_for(struct crew *crew, uint64_t ms)
-{
-    uint64_t until_ms = uv_now(&crew->f->loop) + ms;
-
-    run_until(crew->f, uv_now(&crew->f->loop) > until_ms);
-}
-
 static void it_drains_and_then_sleeps(void **state)
 {
     struct crew crew;
@@ -197,28 +139,6 @@ static void a_sleeper_looks_again_by_itself(void **state)
     run_until(crew.f, crew.settled == 3);
     crew_stop(&crew);
     assert_all_done(*state, 3);
-}
-
-static void a_thousand_wakes_change_nothing(void **state)
-{
-    struct crew crew;
-
-    crew_init(&crew, *state);
-    crew.options.concurrency = 3;
-    crew.options.poll_ms = crew.options.poll_max_ms = 60000;
-    crew.run_ms = 2;
-    enqueue(*state, 60);
-    crew_start(&crew);
-    for (int i = 0; i < 1000; i++)
-        coordinator_wake(crew.c);
-    while (crew.settled < 60) {
-        coordinator_wake(crew.c);
-        uv_run(&crew.f->loop, UV_RUN_ONCE);
-    }
-    assert_int_equal(crew.peak, 3);
-    assert_each_once(&crew, NULL, 60);
-    crew_stop(&crew);
-    assert_all_done(*state, 60);
 }
 
 static void a_wake_during_a_claim_is_not_lost(void **state)
@@ -267,28 +187,6 @@ static void a_failed_attempt_is_tried_again(void **state)
                               " AND errors -> 0 ->> 'error' = 'the first is always bad'"
                               " AND result = 'ok'"),
                      5);
-}
-
-static struct outcome fail_always(struct crew *crew, const struct job *job)
-{
-    (void)crew;
-    (void)job;
-    return (struct outcome){.kind = OUTCOME_FAIL, .error = "never", .delay_ms = -1};
-}
-
-static void each_failure_is_told_once(void **state)
-{
-    struct crew crew;
-
-    crew_init(&crew, *state);
-    crew.outcome = fail_always;
-    crew.options.until_empty = true;
-    enqueue(*state, 20);
-    crew_start(&crew);
-    crew_end(&crew);
-    assert_int_equal(crew.settled, 20);
-    assert_int_equal(crew.failed, 20);
-    assert_int_equal(count_of(*state, "pawl.history WHERE state = 'failed'"), 20);
 }
 
 static void what_hands_cannot_start_is_tried_again(void **state)
@@ -437,17 +335,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         engine_test(every_job_runs_exactly_once),
-        engine_test(a_claim_is_committed_before_the_run),
         engine_test(slots_are_full_and_no_fuller),
         engine_test(a_slow_job_does_not_hold_up_the_others),
         engine_test(the_urgent_come_first_and_then_the_oldest),
         engine_test(only_its_queues_and_kinds_are_claimed),
         engine_test(it_drains_and_then_sleeps),
         engine_test(a_sleeper_looks_again_by_itself),
-        engine_test(a_thousand_wakes_change_nothing),
         engine_test(a_wake_during_a_claim_is_not_lost),
         engine_test(a_failed_attempt_is_tried_again),
-        engine_test(each_failure_is_told_once),
         engine_test(what_hands_cannot_start_is_tried_again),
         engine_test(a_paused_queue_is_left_alone),
         engine_test(two_coordinators_share_the_work),

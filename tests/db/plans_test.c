@@ -1,6 +1,6 @@
 /*
  * How PostgreSQL reaches the rows of the statements that must stay cheap, on a table large enough
- * for it to matter: with the values known (custom plans, the first executions) and without (generic
+ * for it to matter (a million jobs): with the values known (custom plans, the first executions) and without (generic
  * plans, all later ones). Nodes only, no costs.
  */
 #include <stdio.h>
@@ -21,7 +21,7 @@ static int group_setup(void **state)
     testdb_exec(&store.db,
                 "INSERT INTO pawl.job (queue, kind, payload, priority, due_at)"
                 " SELECT 'q' || n % 5, 'k' || n % 7, '{}', n % 10,"
-                "  now() + (n % 3 - 1) * interval '1 h' FROM generate_series(1, 50000) AS n;"
+                "  now() + (n % 3 - 1) * interval '1 h' FROM generate_series(1, 1000000) AS n;"
                 "INSERT INTO pawl.claim (token, worker, lease_until, job_ids)"
                 " SELECT gen_random_uuid(), gen_random_uuid(), now() - interval '1 s',"
                 "  ARRAY[n, n + 1, n + 2] FROM generate_series(1, 300, 3) AS n;"
@@ -30,7 +30,7 @@ static int group_setup(void **state)
                 "INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at,"
                 "  expires_on, state, attempt, max_attempts, priority, queue, kind, payload)"
                 " SELECT n, now(), now(), now(), now(), current_date + 7 + (n % 4)::int, 'done',"
-                "  1, 1, 4, 'q1', 'k', '' FROM generate_series(100000, 120000) AS n;"
+                "  1, 1, 4, 'q1', 'k', '' FROM generate_series(2000000, 2020000) AS n;"
                 "ANALYZE");
     return 0;
 }
@@ -109,44 +109,57 @@ static void a_claim_probes_the_index_and_updates_by_place(void **state)
                  NODES("Seq Scan on job", "Bitmap", "Sort", "Hash Join", "Merge Join"));
 }
 
-/* Ten outcomes, and as many as a busy process gathers. */
+/* The arguments of a settle of n jobs: an array of ids as a literal (EXECUTE takes no subqueries),
+ * and the rest with %d for n. */
+static void settle_arguments(char *text, size_t size, int n, const char *rest)
+{
+    size_t len = (size_t)snprintf(text, size, "('{1");
+
+    for (int id = 2; id <= n; id++)
+        len += (size_t)snprintf(text + len, size - len, ",%d", id);
+    len += (size_t)snprintf(text + len, size - len, "}', ");
+    for (const char *c = rest; *c != '\0'; c++)
+        len +=
+            (size_t)snprintf(text + len, size - len, *c == '#' ? "%d" : "%c", *c == '#' ? n : *c);
+    assert_true(len < size);
+}
+
+/* One outcome, and as many as a busy process gathers. */
+static const int settle_sizes[] = {1, 10, 100, 2000};
+
 static void a_settle_reaches_its_jobs_by_their_ids(void **state)
 {
-    static const int sizes[] = {1, 10, 100};
+    static char arguments[20000];
 
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
-        char arguments[1200];
-        int n = sizes[i];
-
-        snprintf(arguments,
-                 sizeof(arguments),
-                 "((SELECT array_agg(n::int8) FROM generate_series(1, %d) AS n),"
-                 " array_fill(" UUID "::uuid, '{%d}'), array_fill(1::int2, '{%d}'),"
-                 " array_fill(-1::int8, '{%d}'), array_fill(''::bytea, '{%d}'),"
-                 " array_fill(''::text, '{%d}'), array_fill(1::int8, '{%d}'), 'host:1',"
-                 " ARRAY[" UUID "]::uuid[])",
-                 n,
-                 n,
-                 n,
-                 n,
-                 n,
-                 n,
-                 n);
-        /* EXECUTE takes no subqueries: the first argument as a literal. */
-        char *ids =
-            testdb_text(&store.db,
-                        n == 1    ? "SELECT '{1}'"
-                        : n == 10 ? "SELECT array_agg(n)::text FROM generate_series(1, 10) n"
-                                  : "SELECT array_agg(n)::text FROM generate_series(1, 100) n");
-        char literal[2400];
-        const char *rest = strstr(arguments, " array_fill");
-
-        assert_non_null(rest);
-        snprintf(literal, sizeof(literal), "('%s',%s", ids, rest);
-        free(ids);
+    for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
+        settle_arguments(arguments,
+                         sizeof(arguments),
+                         settle_sizes[i],
+                         "array_fill(" UUID "::uuid, '{#}'), array_fill(1::int2, '{#}'),"
+                         " array_fill(-1::int8, '{#}'), array_fill(''::bytea, '{#}'),"
+                         " array_fill(''::text, '{#}'), array_fill(1::int8, '{#}'), 'host:1',"
+                         " ARRAY[" UUID "]::uuid[])");
         assert_plans(STMT(job_settle),
-                     literal,
+                     arguments,
+                     NODES("Index Scan using job_pkey on job j", "on claim c"),
+                     NO_SCAN);
+    }
+}
+
+static void a_settle_of_what_is_done_reaches_its_jobs_by_their_ids(void **state)
+{
+    static char arguments[20000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
+        settle_arguments(arguments,
+                         sizeof(arguments),
+                         settle_sizes[i],
+                         "array_fill(" UUID "::uuid, '{#}'), array_fill(''::bytea, '{#}'),"
+                         " array_fill(1::int8, '{#}'), 'host:1', ARRAY[" UUID "]::uuid[])");
+        assert_plans(STMT(job_settle_done),
+                     arguments,
                      NODES("Index Scan using job_pkey on job j", "on claim c"),
                      NO_SCAN);
     }
@@ -174,13 +187,35 @@ static void a_renewal_reaches_its_claims_by_their_tokens(void **state)
     testdb_exec(&store.db, "DELETE FROM pawl.claim WHERE job_ids = '{}'; ANALYZE pawl.claim");
 }
 
-static void an_enqueue_only_inserts(void **state)
+/* So many sleepers that reading them all would be a mistake. */
+static void with_sleepers(void)
+{
+    testdb_exec(&store.db,
+                "INSERT INTO pawl.sleeper (queue, worker, asleep)"
+                " SELECT 'q' || n % 50, gen_random_uuid(), true FROM generate_series(1, 5000) AS n"
+                " ON CONFLICT DO NOTHING; ANALYZE pawl.sleeper");
+}
+
+static void an_enqueue_inserts_and_probes_for_sleepers(void **state)
 {
     (void)state;
+    with_sleepers();
     assert_plans(STMT(job_enqueue),
                  "('{q}', '{k}', '{\"\\\\x00\"}', '{4}', '{0}', '{0}', '{1}', '{0}')",
-                 NODES("Insert on job"),
-                 NODES("Scan on job", "Sort"));
+                 NODES("Insert on job", "sleeper_pkey"),
+                 NODES("Scan on job", "Seq Scan on sleeper"));
+    testdb_exec(&store.db, "TRUNCATE pawl.sleeper; ANALYZE pawl.sleeper");
+}
+
+static void a_mark_touches_its_own_rows_only(void **state)
+{
+    (void)state;
+    with_sleepers();
+    assert_plans(STMT(sleeper_set),
+                 "(" UUID ", '{q,r}', true)",
+                 NODES("Insert on sleeper", "Conflict Arbiter Indexes: sleeper_pkey"),
+                 NODES("Scan on sleeper", "Scan on job"));
+    testdb_exec(&store.db, "TRUNCATE pawl.sleeper; ANALYZE pawl.sleeper");
 }
 
 static void one_job_is_found_by_its_id(void **state)
@@ -213,9 +248,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_probes_the_index_and_updates_by_place),
         cmocka_unit_test(a_settle_reaches_its_jobs_by_their_ids),
+        cmocka_unit_test(a_settle_of_what_is_done_reaches_its_jobs_by_their_ids),
         cmocka_unit_test(a_sweep_reaches_its_jobs_by_their_ids),
         cmocka_unit_test(a_renewal_reaches_its_claims_by_their_tokens),
-        cmocka_unit_test(an_enqueue_only_inserts),
+        cmocka_unit_test(an_enqueue_inserts_and_probes_for_sleepers),
+        cmocka_unit_test(a_mark_touches_its_own_rows_only),
         cmocka_unit_test(one_job_is_found_by_its_id),
         cmocka_unit_test(the_newest_jobs_come_off_the_indexes),
         cmocka_unit_test(queues_are_found_by_hopping),

@@ -1,0 +1,493 @@
+/*
+ * Two sessions, stepped by hand: which statement waits for which, and what each comes to, in either
+ * order. s->db.conn looks on; a and b are the two. A statement either answers while the other
+ * transaction is open (step), or is seen to wait for it (start, assert_waits, finish).
+ */
+#include <poll.h>
+
+#include "store_fixture.h"
+
+#define WAIT_MS 10000 /* what should not wait, and does, fails after this */
+
+struct two {
+    struct store *s;
+    PGconn *a;
+    PGconn *b;
+};
+
+static void exec_on(PGconn *conn, const char *sql)
+{
+    PGresult *r = PQexec(conn, sql);
+
+    if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    PQclear(r);
+}
+
+static int two_setup(void **state)
+{
+    static struct two t;
+
+    if (store_setup(state) != 0)
+        return -1;
+    t.s = *state;
+    t.a = PQconnectdb(t.s->db.conninfo);
+    t.b = PQconnectdb(t.s->db.conninfo);
+    exec_on(t.a, "SET lock_timeout = '10s'");
+    exec_on(t.b, "SET lock_timeout = '10s'");
+    *state = &t;
+    return 0;
+}
+
+static int two_teardown(void **state)
+{
+    struct two *t = *state;
+    void *s = t->s;
+
+    PQfinish(t->a);
+    PQfinish(t->b);
+    return store_teardown(&s);
+}
+
+/* The statement with the parameters bound last, without waiting for its answer. */
+static void start(struct two *t, PGconn *conn, const struct stmt *stmt)
+{
+    struct params *p = &t->s->params;
+
+    assert_false(p->failed);
+    assert_int_equal(
+        PQsendQueryParams(conn, stmt->sql, p->n, p->types, p->values, p->lengths, p->formats, 1),
+        1);
+}
+
+/* It waits for a lock that the other session holds. */
+static void assert_waits(struct two *t, PGconn *conn, PGconn *other)
+{
+    char sql[200];
+
+    snprintf(sql,
+             sizeof(sql),
+             "SELECT count(*) FROM unnest(pg_blocking_pids(%d)) AS pid WHERE pid = %d",
+             PQbackendPID(conn),
+             PQbackendPID(other));
+    while (testdb_int(&t->s->db, sql) == 0) {
+        struct pollfd answer = {.fd = PQsocket(conn), .events = POLLIN};
+
+        if (poll(&answer, 1, 1) == 1)
+            fail_msg("it does not wait");
+    }
+}
+
+static PGresult *finish(PGconn *conn)
+{
+    struct pollfd answer = {.fd = PQsocket(conn), .events = POLLIN};
+    PGresult *r = NULL;
+
+    while (PQisBusy(conn)) {
+        if (poll(&answer, 1, WAIT_MS) != 1)
+            fail_msg("it waits");
+        assert_int_equal(PQconsumeInput(conn), 1);
+    }
+    r = PQgetResult(conn);
+    if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK)
+        fail_msg("%s", PQerrorMessage(conn));
+    assert_null(PQgetResult(conn));
+    return r;
+}
+
+static int rows_of(PGresult *r)
+{
+    int n = PQntuples(r);
+
+    PQclear(r);
+    return n;
+}
+
+/* One that does not wait: how many rows it gives. */
+static int step(struct two *t, PGconn *conn, const struct stmt *stmt)
+{
+    start(t, conn, stmt);
+    return rows_of(finish(conn));
+}
+
+/* ── what the sessions do; each binds, so that step or start can follow ── */
+
+static const struct stmt *claims(struct two *t, int32_t limit, const struct job_watermark *from)
+{
+    struct job_claim asked = {
+        .queue = "q",
+        .kinds = kind_k,
+        .n_kinds = 1,
+        .limit = limit,
+        .token = uuid_random(),
+        .worker = t->s->worker,
+        .lease_ms = 60000,
+    };
+
+    for (size_t i = 0; i < JOB_PRIORITIES; i++)
+        asked.from[i] = from != NULL ? *from : (struct job_watermark){.due_us = INT64_MIN};
+    job_claim_bind(begin(t->s), &asked);
+    return STMT(job_claim);
+}
+
+static const struct stmt *sweeps(struct two *t)
+{
+    claim_sweep_bind(begin(t->s), 20);
+    return STMT(claim_sweep);
+}
+
+static const struct stmt *settles_done(struct two *t, const struct claimed *c)
+{
+    struct job_settle one = item(c, 0, (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1});
+    const struct job_settle *items = &one;
+
+    job_settle_done_bind(begin(t->s), &items, 1, "host:1", &c->token, 1);
+    return STMT(job_settle_done);
+}
+
+static const struct stmt *settles_retry(struct two *t, const struct claimed *c)
+{
+    struct job_settle one = item(c, 0, (struct outcome){.kind = OUTCOME_RETRY, .delay_ms = 0});
+    const struct job_settle *items = &one;
+
+    job_settle_bind(begin(t->s), &items, 1, "host:1", &c->token, 1);
+    return STMT(job_settle);
+}
+
+static const struct stmt *renews(struct two *t, const struct claimed *c)
+{
+    claim_renew_bind(begin(t->s), &t->s->worker, &c->token, 1, 60000, 1);
+    return STMT(claim_renew);
+}
+
+static const struct stmt *enqueues(struct two *t)
+{
+    struct job_new job = job_plain();
+
+    job_enqueue_bind(begin(t->s), &job, 1);
+    return STMT(job_enqueue);
+}
+
+static const struct stmt *marks(struct two *t, bool asleep)
+{
+    const char *queue = "q";
+
+    sleeper_set_bind(begin(t->s), &t->s->worker, &queue, 1, asleep);
+    return STMT(sleeper_set);
+}
+
+static struct claimed one_claimed(struct two *t)
+{
+    enqueue_plain(t->s, 1);
+    struct claimed c = claim(t->s, 1);
+
+    assert_int_equal(c.n, 1);
+    return c;
+}
+
+static void expire(struct two *t)
+{
+    testdb_exec(&t->s->db, "UPDATE pawl.claim SET lease_until = '-infinity'");
+}
+
+/* ── claim and claim ── */
+
+static void two_claims_share_and_neither_waits(void **state)
+{
+    struct two *t = *state;
+
+    enqueue_plain(t->s, 5);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, claims(t, 2, NULL)), 2);
+    assert_int_equal(step(t, t->b, claims(t, 5, NULL)), 3);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(step(t, t->b, claims(t, 5, NULL)), 0);
+    assert_int_equal(count_of(t->s, "pawl.job WHERE attempt = 1"), 5);
+    assert_int_equal(count_of(t->s, "pawl.claim"), 2);
+}
+
+static void what_a_claim_gave_up_is_there_for_the_next(void **state)
+{
+    struct two *t = *state;
+
+    enqueue_plain(t->s, 2);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, claims(t, 2, NULL)), 2);
+    assert_int_equal(step(t, t->b, claims(t, 2, NULL)), 0);
+    exec_on(t->a, "ROLLBACK");
+    assert_int_equal(step(t, t->b, claims(t, 2, NULL)), 2);
+    assert_int_equal(count_of(t->s, "pawl.job WHERE attempt = 1"), 2);
+}
+
+/* ── claim and sweep ── */
+
+static void a_claim_does_not_wait_for_a_sweep(void **state)
+{
+    struct two *t = *state;
+
+    one_claimed(t);
+    expire(t);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, sweeps(t)), 1);
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 0);
+    exec_on(t->a, "COMMIT");
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now()");
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 1);
+    assert_int_equal(count_of(t->s, "pawl.job WHERE attempt = 2"), 1);
+}
+
+static void a_sweep_does_not_wait_for_a_claim(void **state)
+{
+    struct two *t = *state;
+
+    one_claimed(t);
+    expire(t);
+    enqueue_plain(t->s, 1);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, claims(t, 2, NULL)), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 1);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(count_of(t->s, "pawl.job WHERE attempt = 1"), 2);
+    assert_int_equal(count_of(t->s, "pawl.claim"), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+}
+
+/* ── settle and sweep ── */
+
+static void a_sweep_leaves_what_is_being_settled(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    expire(t);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, settles_done(t, &c)), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+    assert_text(t->s, "SELECT state || ' ' || attempt FROM pawl.history", "done 1");
+    assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+}
+
+static void a_settle_that_was_given_up_leaves_the_job_to_the_next_sweep(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    expire(t);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, settles_done(t, &c)), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+    exec_on(t->a, "ROLLBACK");
+    assert_int_equal(step(t, t->b, sweeps(t)), 1);
+    assert_int_equal(count_of(t->s, "pawl.job WHERE token IS NULL AND attempt = 1"), 1);
+}
+
+static void a_settle_waits_for_a_sweep_and_is_stale(void **state)
+{
+    struct two *t = *state;
+
+    for (int done = 0; done <= 1; done++) {
+        struct claimed c = one_claimed(t);
+
+        expire(t);
+        exec_on(t->a, "BEGIN");
+        assert_int_equal(step(t, t->a, sweeps(t)), 1);
+        start(t, t->b, done ? settles_done(t, &c) : settles_retry(t, &c));
+        assert_waits(t, t->b, t->a);
+        exec_on(t->a, "COMMIT");
+        assert_int_equal(rows_of(finish(t->b)), 0);
+    }
+    assert_int_equal(count_of(t->s, "pawl.job WHERE token IS NULL AND attempt = 1"), 2);
+    assert_int_equal(count_of(t->s, "pawl.history"), 0);
+}
+
+static void a_settle_waits_for_a_sweep_that_was_given_up_and_counts(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    expire(t);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, sweeps(t)), 1);
+    start(t, t->b, settles_done(t, &c));
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "ROLLBACK");
+    assert_int_equal(rows_of(finish(t->b)), 1);
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'done'"), 1);
+    assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+}
+
+/* ── settle and settle ── */
+
+/* The same outcome sent twice, as after a commit of unknown fate. */
+static void the_second_of_two_settles_waits_and_is_stale(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, settles_done(t, &c)), 1);
+    start(t, t->b, settles_done(t, &c));
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(rows_of(finish(t->b)), 0);
+    assert_int_equal(count_of(t->s, "pawl.history"), 1);
+}
+
+/* ── settle and renew ── */
+
+static void a_renewal_waits_for_the_settle_that_ends_its_claim(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, settles_done(t, &c)), 1);
+    start(t, t->b, renews(t, &c));
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(rows_of(finish(t->b)), 0); /* gone; the engine knows that it ended it */
+}
+
+static void a_settle_waits_for_a_renewal_and_ends_the_claim(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, renews(t, &c)), 1);
+    start(t, t->b, settles_done(t, &c));
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(rows_of(finish(t->b)), 1);
+    assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'done'"), 1);
+}
+
+/* A renewal that is under way saves the claim from the sweep. */
+static void a_sweep_skips_a_claim_that_is_being_renewed(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    expire(t);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, renews(t, &c)), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+    assert_int_equal(count_of(t->s, "pawl.job WHERE token IS NOT NULL"), 1);
+}
+
+/* ── enqueue and sleeper mark ── */
+
+/* How many came so far. They come in the order of their commits: all are there with the last. */
+static int notes(struct two *t)
+{
+    PGnotify *note;
+    int n = 0;
+    bool last = false;
+
+    exec_on(t->s->db.conn, "NOTIFY pawl_wake, 'last'");
+    while (!last) {
+        exec_on(t->b, "SELECT");
+        while ((note = PQnotifies(t->b)) != NULL) {
+            last = last || strcmp(note->extra, "last") == 0;
+            n += strcmp(note->extra, "q") == 0;
+            PQfreemem(note);
+        }
+    }
+    return n;
+}
+
+static void an_enqueue_before_the_mark_notifies_nobody(void **state)
+{
+    struct two *t = *state;
+
+    exec_on(t->b, "LISTEN pawl_wake");
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, enqueues(t)), 1);
+    assert_int_equal(step(t, t->b, marks(t, true)), 0);
+    /* The look that follows the mark is too early; the next ones are for this. */
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 0);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(notes(t), 0);
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 1);
+}
+
+static void an_enqueue_beside_an_uncommitted_mark_is_seen_by_the_look_after_it(void **state)
+{
+    struct two *t = *state;
+
+    exec_on(t->b, "LISTEN pawl_wake; BEGIN");
+    assert_int_equal(step(t, t->b, marks(t, true)), 0);
+    assert_int_equal(step(t, t->a, enqueues(t)), 1);
+    exec_on(t->b, "COMMIT");
+    assert_int_equal(notes(t), 0);
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 1);
+}
+
+static void an_enqueue_after_the_mark_notifies(void **state)
+{
+    struct two *t = *state;
+
+    exec_on(t->b, "LISTEN pawl_wake");
+    exec_on(t->a, "BEGIN; SELECT pg_current_xact_id()"); /* began before, enqueues after */
+    assert_int_equal(step(t, t->b, marks(t, true)), 0);
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 0);
+    assert_int_equal(step(t, t->a, enqueues(t)), 1);
+    assert_int_equal(notes(t), 0);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(notes(t), 1);
+    assert_int_equal(step(t, t->b, claims(t, 1, NULL)), 1);
+    assert_int_equal(step(t, t->b, marks(t, false)), 0);
+    assert_int_equal(step(t, t->a, enqueues(t)), 1);
+    assert_int_equal(notes(t), 0);
+}
+
+/* ── late commit ── */
+
+static void a_commit_behind_the_watermark_is_seen_from_the_beginning_only(void **state)
+{
+    struct two *t = *state;
+
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, enqueues(t)), 1);
+    assert_int_equal(step(t, t->b, enqueues(t)), 1);
+    start(t, t->b, claims(t, 5, NULL));
+    PGresult *r = finish(t->b);
+    assert_int_equal(PQntuples(r), 1);
+    struct job_watermark mark = {.due_us = job_claim_due(r, 0), .id = job_claim_id(r, 0)};
+
+    PQclear(r);
+    assert_int_equal(mark.id, 2);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(step(t, t->b, claims(t, 5, &mark)), 0);
+    assert_int_equal(step(t, t->b, claims(t, 5, NULL)), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, two_setup, two_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(two_claims_share_and_neither_waits),
+        TEST(what_a_claim_gave_up_is_there_for_the_next),
+        TEST(a_claim_does_not_wait_for_a_sweep),
+        TEST(a_sweep_does_not_wait_for_a_claim),
+        TEST(a_sweep_leaves_what_is_being_settled),
+        TEST(a_settle_that_was_given_up_leaves_the_job_to_the_next_sweep),
+        TEST(a_settle_waits_for_a_sweep_and_is_stale),
+        TEST(a_settle_waits_for_a_sweep_that_was_given_up_and_counts),
+        TEST(the_second_of_two_settles_waits_and_is_stale),
+        TEST(a_renewal_waits_for_the_settle_that_ends_its_claim),
+        TEST(a_settle_waits_for_a_renewal_and_ends_the_claim),
+        TEST(a_sweep_skips_a_claim_that_is_being_renewed),
+        TEST(an_enqueue_before_the_mark_notifies_nobody),
+        TEST(an_enqueue_beside_an_uncommitted_mark_is_seen_by_the_look_after_it),
+        TEST(an_enqueue_after_the_mark_notifies),
+        TEST(a_commit_behind_the_watermark_is_seen_from_the_beginning_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

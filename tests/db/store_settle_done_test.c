@@ -1,0 +1,157 @@
+/*
+ * job_settle_done is job_settle with outcome 1: the same rows in history, the same guard, the same
+ * end of claims.
+ */
+#include "store_fixture.h"
+
+/* Settles by one statement or the other; ret_done[i]: whether the i-th is in the answer. */
+static void settle_by(struct store *s,
+                      bool done,
+                      const struct job_settle *items,
+                      size_t n,
+                      const struct uuid *ended,
+                      bool *ret_done)
+{
+    const struct job_settle *pointers[JOBS_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        pointers[i] = &items[i];
+        ret_done[i] = false;
+    }
+    if (done)
+        job_settle_done_bind(begin(s), pointers, n, "host:1", ended, ended != NULL ? 1 : 0);
+    else
+        job_settle_bind(begin(s), pointers, n, "host:1", ended, ended != NULL ? 1 : 0);
+    PGresult *r = run(s, done ? STMT(job_settle_done) : STMT(job_settle));
+
+    for (int row = 0; row < PQntuples(r); row++) {
+        size_t i = JOBS_MAX;
+        const char *state = "done";
+
+        if (done)
+            i = job_settle_done_row(r, row);
+        else
+            job_settle_row(r, row, &i, &state);
+        assert_true(i < n);
+        assert_string_equal(state, "done");
+        assert_false(ret_done[i]);
+        ret_done[i] = true;
+    }
+    PQclear(r);
+}
+
+static struct outcome result(const char *data, size_t len)
+{
+    return (struct outcome){
+        .kind = OUTCOME_DONE, .result = data, .result_len = len, .delay_ms = -1, .run_us = 2000000};
+}
+
+/* Two jobs of the same making by each: none, empty and binary results, an earlier error. */
+static void it_leaves_the_same_history(void **state)
+{
+    struct store *s = *state;
+    bool done[3];
+
+    for (int by = 0; by <= 1; by++) {
+        enqueue_plain(s, 3);
+        testdb_exec(&s->db,
+                    "UPDATE pawl.job SET errors = pawl.errors_add(NULL, 1, 'transient', 'bad',"
+                    " 'host:0', 5), timeout_ms = 77");
+        struct claimed c = claim(s, 3);
+        const struct job_settle items[] = {
+            item(&c, 0, result(NULL, 0)),
+            item(&c, 1, result("", 0)),
+            item(&c, 2, result("a\0\xff", 3)),
+        };
+
+        settle_by(s, by == 1, items, 3, &c.token, done);
+        assert_true(done[0] && done[1] && done[2]);
+        assert_int_equal(count_of(s, "pawl.job"), 0);
+        assert_int_equal(count_of(s, "pawl.claim"), 0);
+    }
+    /* All columns but those that tell one job, or one moment, from another. */
+    assert_int_equal(count_of(s,
+                              "(SELECT state, attempt, max_attempts, priority, queue, kind, worker,"
+                              " payload, result, errors #- '{0,at}' AS errors,"
+                              " finished_at - started_at AS took, expires_on, (id - 1) % 3 AS nth,"
+                              " due_at = created_at AS same, count(*) FROM pawl.history"
+                              " GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+                              " HAVING count(*) = 2) AS pairs"),
+                     3);
+    assert_int_equal(count_of(s, "pawl.history"), 6);
+}
+
+static void a_stale_token_is_ignored_and_missing_from_the_answer(void **state)
+{
+    struct store *s = *state;
+    bool done[3];
+
+    for (int by = 0; by <= 1; by++) {
+        enqueue_plain(s, 3);
+        struct claimed c = claim(s, 3);
+
+        c.jobs[1].token = uuid_random();
+        const struct job_settle items[] = {
+            item(&c, 0, result("x", 1)),
+            item(&c, 1, result("y", 1)),
+            item(&c, 2, result("z", 1)),
+        };
+
+        settle_by(s, by == 1, items, 3, NULL, done);
+        assert_true(done[0] && !done[1] && done[2]);
+        assert_int_equal(count_of(s, "pawl.job WHERE token IS NOT NULL AND attempt = 1"), by + 1);
+        /* Again, as after a commit of unknown fate. */
+        settle_by(s, by == 1, items, 3, NULL, done);
+        assert_false(done[0] || done[1] || done[2]);
+        assert_int_equal(count_of(s, "pawl.history"), 2 * (by + 1));
+    }
+}
+
+static void only_the_claims_that_are_named_end(void **state)
+{
+    struct store *s = *state;
+    bool done[1];
+
+    for (int by = 0; by <= 1; by++) {
+        enqueue_plain(s, 2);
+        struct claimed first = claim(s, 1);
+        struct claimed second = claim(s, 1);
+        struct job_settle one = item(&first, 0, result(NULL, 0));
+        struct job_settle two = item(&second, 0, result(NULL, 0));
+
+        settle_by(s, by == 1, &one, 1, NULL, done);
+        assert_int_equal(count_of(s, "pawl.claim"), 2);
+        settle_by(s, by == 1, &two, 1, &second.token, done);
+        assert_int_equal(count_of(s, "pawl.claim"), 1);
+        testdb_exec(&s->db, "DELETE FROM pawl.claim");
+    }
+}
+
+static void a_queue_that_keeps_nothing_leaves_nothing(void **state)
+{
+    struct store *s = *state;
+    bool done[1];
+
+    testdb_exec(&s->db, "INSERT INTO pawl.queue (name, keep_days) VALUES ('q', 0)");
+    for (int by = 0; by <= 1; by++) {
+        enqueue_plain(s, 1);
+        struct claimed c = claim(s, 1);
+        struct job_settle one = item(&c, 0, result("x", 1));
+
+        settle_by(s, by == 1, &one, 1, &c.token, done);
+        assert_true(done[0]);
+    }
+    assert_int_equal(count_of(s, "pawl.history"), 0);
+    assert_int_equal(count_of(s, "pawl.job"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        store_test(it_leaves_the_same_history),
+        store_test(a_stale_token_is_ignored_and_missing_from_the_answer),
+        store_test(only_the_claims_that_are_named_end),
+        store_test(a_queue_that_keeps_nothing_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
