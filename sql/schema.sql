@@ -129,6 +129,7 @@ CREATE TABLE pawl.claim (
     job_ids bigint[] NOT NULL
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+ALTER TABLE ONLY pawl.claim ALTER COLUMN job_ids SET STORAGE EXTERNAL;
 
 ALTER TABLE pawl.claim OWNER TO pawl_owner;
 
@@ -419,7 +420,7 @@ GRANT INSERT(priority) ON TABLE pawl.job TO pawl_producer;
 
 GRANT UPDATE(waits_for) ON TABLE pawl.job TO pawl_worker;
 
-GRANT INSERT(queue) ON TABLE pawl.job TO pawl_producer;
+GRANT SELECT(queue),INSERT(queue) ON TABLE pawl.job TO pawl_producer;
 
 GRANT INSERT(kind) ON TABLE pawl.job TO pawl_producer;
 

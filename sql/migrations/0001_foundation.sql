@@ -53,6 +53,9 @@ CREATE TABLE pawl.claim (
     lease_until timestamptz NOT NULL, -- never indexed: that would make each heartbeat an index write
     job_ids     bigint[] NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+-- A claim of 2000 jobs is an array of 16 kB that lives for milliseconds. Compressing it, as is done unless told otherwise,
+-- took an eighth of the time of every claim.
+ALTER TABLE pawl.claim ALTER COLUMN job_ids SET STORAGE EXTERNAL;
 COMMENT ON TABLE pawl.claim IS 'Who works on what, and until when that is believed';
 
 CREATE TABLE pawl.worker (
@@ -248,7 +251,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA pawl FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA pawl FROM PUBLIC;
 REVOKE ALL ON TYPE pawl.state, pawl.retry FROM PUBLIC;
 
-GRANT INSERT (queue, kind, priority, due_at, max_attempts, timeout_ms, payload), SELECT (id)
+GRANT INSERT (queue, kind, priority, due_at, max_attempts, timeout_ms, payload), SELECT (id, queue)
     ON pawl.job TO pawl_producer;
 
 GRANT SELECT, DELETE, UPDATE (due_at, token, attempt, waits_for, errors) ON pawl.job TO pawl_worker;

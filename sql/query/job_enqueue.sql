@@ -3,26 +3,22 @@
 -- Parameters: $1 text[] queues, $2 text[] kinds, $3 bytea[] payloads, $4 int2[] priorities,
 --             $5 int8[] delays in ms, $6 int8[] due times in µs since 1970 (0: use the delay),
 --             $7 int4[] max attempts, $8 int4[] timeouts in ms (0: none)
--- Rows: id int8, in the order of the input
+-- Rows: id int8, in the order of the input; and a column without meaning
 -- Locks: the new rows
 -- Index: sleeper_pkey
 -- Roles: producer
-WITH added AS (
-    INSERT INTO pawl.job (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
-    SELECT i.queue, i.kind, i.payload, i.priority,
-           CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond'
-                ELSE pg_catalog.now() + i.delay_ms::float8 * interval '1 millisecond' END,
-           i.max_attempts, nullif(i.timeout_ms, 0)
-    FROM ROWS FROM (
-             pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bytea[]),
-             pg_catalog.unnest($4::int2[]), pg_catalog.unnest($5::int8[]), pg_catalog.unnest($6::int8[]),
-             pg_catalog.unnest($7::int4[]), pg_catalog.unnest($8::int4[])
-         ) AS i(queue, kind, payload, priority, delay_ms, at_us, max_attempts, timeout_ms)
-    RETURNING id
-), woken AS MATERIALIZED (
-    SELECT pg_catalog.pg_notify('pawl_wake', q.queue)
-    FROM (SELECT DISTINCT u.queue FROM pg_catalog.unnest($1::text[]) AS u(queue)) AS q
-    WHERE EXISTS (SELECT FROM pawl.sleeper AS s WHERE s.queue = q.queue AND s.asleep)
-)
-SELECT a.id
-FROM added AS a, (SELECT pg_catalog.count(*) FROM woken) AS w
+-- The notification is made where the id is returned: with a CTE for it a single enqueue took 45 µs of the server instead of
+-- 37; without any look at who sleeps it takes 33. The same notification many times in a transaction is one.
+INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
+SELECT i.queue, i.kind, i.payload, i.priority,
+       CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond'
+            ELSE pg_catalog.now() + i.delay_ms::float8 * interval '1 millisecond' END,
+       i.max_attempts, nullif(i.timeout_ms, 0)
+FROM ROWS FROM (
+         pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bytea[]),
+         pg_catalog.unnest($4::int2[]), pg_catalog.unnest($5::int8[]), pg_catalog.unnest($6::int8[]),
+         pg_catalog.unnest($7::int4[]), pg_catalog.unnest($8::int4[])
+     ) AS i(queue, kind, payload, priority, delay_ms, at_us, max_attempts, timeout_ms)
+RETURNING j.id,
+          CASE WHEN EXISTS (SELECT FROM pawl.sleeper AS s WHERE s.queue = j.queue AND s.asleep)
+               THEN pg_catalog.pg_notify('pawl_wake', j.queue) END

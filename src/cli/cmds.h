@@ -7,6 +7,7 @@
 
 #include "cli/verb.h"
 
+extern const struct verb verb_bench;
 extern const struct verb verb_completion;
 extern const struct verb verb_demo;
 extern const struct verb verb_db;

@@ -54,7 +54,7 @@ static ssize_t fill(struct buf *buf, int fd, size_t len, const char *name, struc
 
 int lines_open(struct lines *lines, const char *name, size_t line_max, struct pawl_err *err)
 {
-    int fd;
+    int fd = -1;
     int rc = open_input(name, &fd, err);
 
     if (rc < 0)

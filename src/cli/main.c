@@ -20,6 +20,7 @@ static const struct verb *const verbs[] = {
     &verb_queue,
     &verb_kind,
     &verb_db,
+    &verb_bench,
     &verb_help_cmd,
     &verb_version,
     &verb_completion,

@@ -9,7 +9,6 @@
 #include "store/statements.h"
 
 #define CLAIM_DEADLINE_MS  10000
-#define CLAIM_MAX          2000 /* jobs in one claim: bounds memory and the time its locks are held */
 #define CLAIM_ERROR_MIN_MS 100
 #define CLAIM_ERROR_MAX_MS 5000
 #define UNSETTLED_MAX \
@@ -68,10 +67,16 @@ static void hand_out(struct coordinator *c, struct slot *slot)
 
 void coordinator_dispatch(struct coordinator *c)
 {
-    size_t most = c->options.concurrency + c->options.hands->queue_max;
+    struct hands *hands = c->options.hands;
+    size_t most = c->options.concurrency + hands->queue_max;
+    bool any = false;
 
-    while (c->state == COORDINATOR_WORKING && c->n_running < most && !list_empty(&c->buffered))
+    while (c->state == COORDINATOR_WORKING && c->n_running < most && !list_empty(&c->buffered)) {
         hand_out(c, slot_of_link(c->buffered.next));
+        any = true;
+    }
+    if (any && hands->ops->flush != NULL)
+        hands->ops->flush(hands);
 }
 
 static void on_jobs(struct coordinator *c, struct claim *claim, const struct batch_end *end)
@@ -140,10 +145,14 @@ static void on_claimed(void *data, const struct batch_end *end)
                  clock_mono_us(c->options.clock));
     if (c->called_while_asking)
         scan_wake(scan);
-    if (n == 0)
+    if (n == 0) {
         claim_free(claim);
-    else
-        on_jobs(c, claim, end);
+        return;
+    }
+    on_jobs(c, claim, end);
+    /* Not left to the end of the turn, which first hands out what came: the connection sends what
+     * is submitted here right after this callback, and the database works meanwhile. */
+    coordinator_pump(c);
 }
 
 static size_t count_kinds(const char *const *kinds)
@@ -164,7 +173,7 @@ static void ask(struct coordinator *c, size_t queue, size_t room)
         .queue = scan->queue,
         .kinds = kinds,
         .n_kinds = count_kinds(kinds),
-        .limit = (int32_t)(room < CLAIM_MAX ? room : CLAIM_MAX),
+        .limit = (int32_t)(room < COORDINATOR_CLAIM_MAX ? room : COORDINATOR_CLAIM_MAX),
         .token = uuid_random(),
         .worker = c->worker,
         .lease_ms = c->options.lease_ms,

@@ -24,6 +24,9 @@
 
 struct coordinator;
 
+/* Jobs in one claim: bounds memory and the time its locks are held. */
+#define COORDINATOR_CLAIM_MAX 2000
+
 /* How a run ended, as it was committed. Pointers live for the call. */
 struct settled {
     const struct job *job;

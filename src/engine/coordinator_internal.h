@@ -4,7 +4,8 @@
  *
  * Callbacks only change the state and add to lists. What follows from it happens once at the end of
  * the loop turn, in coordinator_turn: dispatch, flush, pump, check for the end. So no callback runs
- * inside another, and what happened in one turn is sent together.
+ * inside another, and what happened in one turn is sent together. The one exception is a claim that
+ * found jobs: it asks for the next at once.
  */
 #ifndef ENGINE_COORDINATOR_INTERNAL_H
 #define ENGINE_COORDINATOR_INTERNAL_H

@@ -33,6 +33,9 @@ struct hands_ops {
     /* Takes the run. Fails only when nothing was started; the coordinator then settles it as a
      * retry with err. */
     int (*run)(struct hands *hands, struct run *run, struct pawl_err *err);
+    /* Ends a series of runs: until then they may be held back, so that many are handed over at the
+     * price of one. NULL for hands that start whatever they take at once. */
+    void (*flush)(struct hands *hands);
     /* Asks a run to end; `finished` still comes. May be called more than once, with the same or a
      * harsher reason. */
     void (*stop)(struct hands *hands, struct run *run, enum stop_reason reason);

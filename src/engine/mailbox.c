@@ -7,10 +7,16 @@
 
 int mailbox_init(struct mailbox *box, size_t capacity, struct pawl_err *err)
 {
+    pthread_mutexattr_t attr;
+
     *box = (struct mailbox){.capacity = capacity, .ring = calloc(capacity, sizeof(*box->ring))};
     if (box->ring == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
-    pthread_mutex_init(&box->mutex, NULL);
+    /* It is held for so short a time that whoever finds it taken should not go to sleep over it. */
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&box->mutex, &attr);
+    pthread_mutexattr_destroy(&attr);
     pthread_cond_init(&box->not_empty, NULL);
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/statements.h"
@@ -45,6 +46,36 @@ struct load {
     size_t n_others;
 };
 
+static int by_id(const void *left, const void *right)
+{
+    int64_t a = (*(struct slot *const *)left)->run.job.id;
+    int64_t b = (*(struct slot *const *)right)->run.job.id;
+
+    return (a > b) - (a < b);
+}
+
+/* As job_settle_done wants them: ascending, none twice. The same job twice means that we had lost
+ * it and got it again; the second outcome, with a token of its own, waits for the next flush.
+ * Returns how many are left. */
+static size_t put_in_order(struct settle *settle, struct slot **slots, size_t n)
+{
+    bool sorted = true;
+    size_t kept = 0;
+
+    for (size_t i = 1; sorted && i < n; i++)
+        sorted = slots[i - 1]->run.job.id < slots[i]->run.job.id;
+    if (sorted)
+        return n;
+    qsort(slots, n, sizeof(*slots), by_id);
+    for (size_t i = 0; i < n; i++) {
+        if (kept > 0 && slots[kept - 1]->run.job.id == slots[i]->run.job.id)
+            list_unshift(&settle->waiting, &slots[i]->link);
+        else
+            slots[kept++] = slots[i];
+    }
+    return kept;
+}
+
 /* Moves what fits into one flush from waiting to flying, the done ones first. */
 static void gather(struct settle *settle, struct load *load)
 {
@@ -64,14 +95,19 @@ static void gather(struct settle *settle, struct load *load)
             settle->flying[n++] = slot;
         else
             load->others[load->n_others++] = slot;
-        assert(slot->claim->n_unsent > 0);
-        if (--slot->claim->n_unsent == 0)
-            load->ended[load->n_ended++] = slot->claim->asked.token;
     }
+    n = put_in_order(settle, settle->flying, n);
+    memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
     settle->n_flying_done = n;
     settle->n_flying = n + load->n_others;
-    memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
     settle->n_waiting -= settle->n_flying;
+    for (size_t i = 0; i < settle->n_flying; i++) {
+        struct claim *claim = settle->flying[i]->claim;
+
+        assert(claim->n_unsent > 0);
+        if (--claim->n_unsent == 0)
+            load->ended[load->n_ended++] = claim->asked.token;
+    }
 }
 
 /* A flush that had no effect, or none that we know of: everything waits again, first in line. */

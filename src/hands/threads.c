@@ -16,7 +16,8 @@
 struct pool;
 
 struct task {
-    struct run *run; /* lent by the coordinator */
+    struct task *next_free; /* while nobody needs it; the loop's thread */
+    struct run *run;        /* lent by the coordinator */
     const struct threads_handler *handler;
     const struct clock *clock;
     atomic_bool should_stop;
@@ -34,9 +35,13 @@ struct pool {
     size_t n_handlers;
     pthread_t *threads; /* owned */
     size_t n_threads;
+    struct task *tasks; /* owned array: as many as may be here at a time */
+    size_t n_tasks;
+    struct task *free_tasks;
+    void **gathered; /* owned; tasks that wait for flush */
+    size_t n_gathered;
     struct mailbox todo;     /* struct task *, coordinator to threads */
     struct mailbox finished; /* struct task *, threads to coordinator; as large as todo */
-    size_t n_taken;          /* runs that were taken and not yet reported; loop's thread only */
     uv_async_t wake;
     bool closing;
     void (*closed)(void *data);
@@ -113,10 +118,22 @@ void task_cancel(struct task *task)
     set(task, OUTCOME_CANCEL, NULL, 0, -1);
 }
 
-static void task_free(struct task *task)
+/* The loop's thread, like task_put. NULL: all are in use. */
+static struct task *task_get(struct pool *pool)
+{
+    struct task *task = pool->free_tasks;
+
+    if (task != NULL)
+        pool->free_tasks = task->next_free;
+    return task;
+}
+
+static void task_put(struct pool *pool, struct task *task)
 {
     free(task->text);
-    free(task);
+    task->text = NULL;
+    task->next_free = pool->free_tasks;
+    pool->free_tasks = task;
 }
 
 static void report(struct pool *pool, struct task *task)
@@ -133,19 +150,34 @@ static void report(struct pool *pool, struct task *task)
         uv_async_send(&pool->wake);
 }
 
+/* The next one to run, and the time at which it starts: that is when the last one ended, unless it
+ * had to be waited for. */
+static struct task *next_task(struct pool *pool, int64_t *now_us)
+{
+    void *item;
+
+    if (*now_us != 0 && mailbox_take(&pool->todo, &item, 1) == 1)
+        return item;
+    item = mailbox_wait(&pool->todo);
+    *now_us = clock_mono_us(pool->clock);
+    return item;
+}
+
 static void *thread_main(void *data)
 {
     struct pool *pool = data;
     struct task *task;
+    int64_t now_us = 0;
 
-    while ((task = mailbox_wait(&pool->todo)) != NULL) {
-        task->started_us = clock_mono_us(pool->clock);
+    while ((task = next_task(pool, &now_us)) != NULL) {
+        task->started_us = now_us;
         if (atomic_load_explicit(&task->should_stop, memory_order_relaxed)) {
             /* Lost or cancelled while it waited: another worker may have it by now. */
             task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
         } else {
             task->handler->fn(task->handler->data, task);
-            task->outcome.run_us = clock_mono_us(pool->clock) - task->started_us;
+            now_us = clock_mono_us(pool->clock);
+            task->outcome.run_us = now_us - task->started_us;
         }
         report(pool, task);
     }
@@ -159,9 +191,8 @@ static struct pool *pool_of(struct hands *hands)
 
 static void hand_over(struct pool *pool, struct task *task)
 {
-    pool->n_taken--;
     pool->hands.finished(pool->hands.finished_data, task->run, &task->outcome);
-    task_free(task);
+    task_put(pool, task);
 }
 
 static void collect(struct pool *pool)
@@ -196,24 +227,31 @@ static int threads_run(struct hands *hands, struct run *run, struct pawl_err *er
 
     if (handler == NULL)
         return err_set(err, PAWL_ENOTFOUND, "there is no handler for kind %s", run->job.kind);
-    if (pool->n_taken == pool->todo.capacity)
-        return err_set(err, PAWL_EFULL, "all threads are busy and their mailbox is full");
-    struct task *task = calloc(1, sizeof(*task));
-    void *item = task;
+    if (pool->closing)
+        return err_set(err, PAWL_ESTATE, "the threads are being closed");
+    struct task *task = task_get(pool);
 
     if (task == NULL)
-        return err_set(err, PAWL_ENOMEM, "out of memory");
+        return err_set(err, PAWL_EFULL, "all threads are busy and their mailbox is full");
     task->run = run;
     task->handler = handler;
     task->clock = pool->clock;
     task->outcome = (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1};
+    atomic_store_explicit(&task->should_stop, false, memory_order_relaxed);
     run->hands_data = task;
-    if (mailbox_put(&pool->todo, &item, 1, NULL) == 0) {
-        task_free(task); /* closed */
-        return err_set(err, PAWL_ESTATE, "the threads are being closed");
-    }
-    pool->n_taken++;
+    pool->gathered[pool->n_gathered++] = task;
     return 0;
+}
+
+static void threads_flush(struct hands *hands)
+{
+    struct pool *pool = pool_of(hands);
+    /* It cannot be full: it holds as many as there are tasks. */
+    size_t n = mailbox_put(&pool->todo, pool->gathered, pool->n_gathered, NULL);
+
+    assert(n == pool->n_gathered);
+    (void)n;
+    pool->n_gathered = 0;
 }
 
 static void threads_stop(struct hands *hands, struct run *run, enum stop_reason reason)
@@ -235,6 +273,7 @@ static void threads_recall(struct hands *hands)
     struct pool *pool = pool_of(hands);
     void *item;
 
+    threads_flush(hands);
     while (mailbox_take(&pool->todo, &item, 1) == 1) {
         struct task *task = item;
 
@@ -245,6 +284,7 @@ static void threads_recall(struct hands *hands)
 
 static const struct hands_ops ops = {
     .run = threads_run,
+    .flush = threads_flush,
     .stop = threads_stop,
     .kinds = threads_kinds,
     .recall = threads_recall,
@@ -256,6 +296,10 @@ static void pool_free(struct pool *pool)
         mailbox_deinit(&pool->todo);
     if (pool->finished.ring != NULL)
         mailbox_deinit(&pool->finished);
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        free(pool->tasks[i].text);
+    free(pool->tasks);
+    free(pool->gathered);
     free(pool->handlers);
     free(pool->kinds);
     free(pool->threads);
@@ -292,17 +336,24 @@ static void join_threads(struct pool *pool)
 static int fill_pool(struct pool *pool, const struct threads_options *options, struct pawl_err *err)
 {
     size_t n = options->n_handlers;
-    int rc = mailbox_init(&pool->todo, (options->threads + options->queue_max), err);
+    size_t most = options->threads + options->queue_max;
+    int rc = mailbox_init(&pool->todo, most, err);
 
     if (rc == 0)
-        rc = mailbox_init(&pool->finished, (options->threads + options->queue_max), err);
+        rc = mailbox_init(&pool->finished, most, err);
     if (rc < 0)
         return rc;
+    pool->tasks = calloc(most, sizeof(*pool->tasks));
+    pool->gathered = calloc(most, sizeof(*pool->gathered));
     pool->handlers = calloc(n, sizeof(*pool->handlers));
     pool->kinds = calloc(n + 1, sizeof(*pool->kinds));
     pool->threads = calloc(options->threads, sizeof(*pool->threads));
-    if (pool->handlers == NULL || pool->kinds == NULL || pool->threads == NULL)
+    if (pool->handlers == NULL || pool->kinds == NULL || pool->threads == NULL ||
+        pool->tasks == NULL || pool->gathered == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
+    pool->n_tasks = most;
+    for (size_t i = most; i > 0; i--)
+        task_put(pool, &pool->tasks[i - 1]);
     for (size_t i = 0; i < n; i++) {
         rc = name_check("kind", options->handlers[i].kind, err);
         if (rc < 0)

@@ -2,6 +2,7 @@
 #include "store/job.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "pg/result.h"
 
@@ -152,6 +153,39 @@ void job_settle_bind(struct params *p,
     params_uuid_array(p, ended, n_ended);
 }
 
+/* All results as one piece of bytes, and where each begins, from 1, and how long it is. When there
+ * is none, which is common, nothing is sent for it. */
+static void bind_results(struct params *p, const struct job_settle *const *items, size_t n)
+{
+    int32_t *begins = PARAM_ARRAY(p, n, int32_t);
+    int32_t *lens = PARAM_ARRAY(p, n, int32_t);
+    size_t n_results = 0;
+    size_t len = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_results += items[i]->outcome.result != NULL;
+        len += items[i]->outcome.result_len;
+    }
+    char *all = len < INT32_MAX ? PARAM_ARRAY(p, len, char) : NULL;
+
+    p->failed |= all == NULL;
+    if (p->failed)
+        return;
+    len = 0;
+    for (size_t i = 0; n_results > 0 && i < n; i++) {
+        const struct outcome *outcome = &items[i]->outcome;
+
+        begins[i] = outcome->result != NULL ? (int32_t)len + 1 : 0;
+        lens[i] = (int32_t)outcome->result_len;
+        if (outcome->result_len > 0)
+            memcpy(all + len, outcome->result, outcome->result_len);
+        len += outcome->result_len;
+    }
+    params_bytes(p, (struct bytes){all, len});
+    params_i32_array(p, begins, n_results > 0 ? n : 0);
+    params_i32_array(p, lens, n_results > 0 ? n : 0);
+}
+
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,
@@ -161,28 +195,27 @@ void job_settle_done_bind(struct params *p,
 {
     int64_t *ids = PARAM_ARRAY(p, n, int64_t);
     struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
-    struct bytes *results = PARAM_ARRAY(p, n, struct bytes);
     int64_t *run_times = PARAM_ARRAY(p, n, int64_t);
 
     if (p->failed)
         return;
     for (size_t i = 0; i < n; i++) {
+        assert(i == 0 || items[i]->job->id > items[i - 1]->job->id);
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
-        results[i] = (struct bytes){items[i]->outcome.result, items[i]->outcome.result_len};
         run_times[i] = items[i]->outcome.run_us;
     }
     params_i64_array(p, ids, n);
     params_uuid_array(p, tokens, n);
-    params_bytes_array(p, results, n);
     params_i64_array(p, run_times, n);
+    bind_results(p, items, n);
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
 }
 
 size_t job_settle_done_row(const PGresult *r, int row)
 {
-    return (size_t)result_i64(r, row, 0) - 1;
+    return (size_t)result_i32(r, row, 0) - 1;
 }
 
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state)

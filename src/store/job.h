@@ -76,7 +76,8 @@ void job_settle_bind(struct params *p,
  */
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state);
 
-/* The same for outcomes that are all OUTCOME_DONE. */
+/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice.
+ */
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,

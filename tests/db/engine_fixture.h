@@ -176,7 +176,8 @@ static inline const char *const *hands_kinds(struct hands *hands)
     return ((struct crew *)(void *)hands)->kinds;
 }
 
-static const struct hands_ops test_hands_ops = {hands_run, hands_stop, hands_kinds, NULL};
+static const struct hands_ops test_hands_ops = {
+    .run = hands_run, .stop = hands_stop, .kinds = hands_kinds};
 
 static inline void crew_settled_cb(void *data, const struct settled *settled)
 {

@@ -15,7 +15,8 @@ MAY_INCLUDE = {
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
     'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
     'serve': ['engine', 'client', 'core', 'base'],
-    'cli': ['serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
+    'bench': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
+    'cli': ['bench', 'serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }
 
 # base and core do no I/O; core also has no threads.
