@@ -9,6 +9,7 @@
 -- Roles: producer
 -- The notification is made where the id is returned: with a CTE for it a single enqueue took 45 µs of the server instead of
 -- 37; without any look at who sleeps it takes 33. The same notification many times in a transaction is one.
+-- bool_or and not EXISTS: for EXISTS the planner hopes to find a sleeper early, and reads the table from its beginning.
 INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
 SELECT i.queue, i.kind, i.payload, i.priority,
        CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond'
@@ -20,5 +21,5 @@ FROM ROWS FROM (
          pg_catalog.unnest($7::int4[]), pg_catalog.unnest($8::int4[])
      ) AS i(queue, kind, payload, priority, delay_ms, at_us, max_attempts, timeout_ms)
 RETURNING j.id,
-          CASE WHEN EXISTS (SELECT FROM pawl.sleeper AS s WHERE s.queue = j.queue AND s.asleep)
+          CASE WHEN (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = j.queue)
                THEN pg_catalog.pg_notify('pawl_wake', j.queue) END

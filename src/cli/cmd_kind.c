@@ -110,6 +110,9 @@ static int run_set(struct cli *cli, struct pawl_err *err)
         rc = parse_table(cli, options->table, &set, err);
     if (rc == 0 && (options->base_ms > INT32_MAX || options->cap_ms > INT32_MAX))
         rc = verb_usage(cli, err, "--base and --cap go up to 24 days");
+    if (rc == 0 && options->base_ms > 0 && options->cap_ms > 0 &&
+        options->base_ms > options->cap_ms)
+        rc = verb_usage(cli, err, "--base is longer than --cap");
     if (rc == 0 && set.n_table > 0 && set.retry == NULL)
         set.retry = "table";
     if (rc == 0 && set.retry != NULL && strcmp(set.retry, "table") == 0 && set.n_table == 0)

@@ -136,13 +136,18 @@ static const struct stmt *sweeps(struct two *t)
     return STMT(claim_sweep);
 }
 
-static const struct stmt *settles_done(struct two *t, const struct claimed *c)
+static const struct stmt *settles_done_of(struct two *t, const struct claimed *c, bool ends)
 {
     struct job_settle one = item(c, 0, (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1});
     const struct job_settle *items = &one;
 
-    job_settle_done_bind(begin(t->s), &items, 1, "host:1", &c->token, 1);
+    job_settle_done_bind(begin(t->s), &items, 1, "host:1", &c->token, ends ? 1 : 0);
     return STMT(job_settle_done);
+}
+
+static const struct stmt *settles_done(struct two *t, const struct claimed *c)
+{
+    return settles_done_of(t, c, true);
 }
 
 static const struct stmt *settles_retry(struct two *t, const struct claimed *c)
@@ -254,19 +259,24 @@ static void a_sweep_does_not_wait_for_a_claim(void **state)
 
 /* ── settle and sweep ── */
 
+/* Whether or not the settle ends the claim too, and so holds it. */
 static void a_sweep_leaves_what_is_being_settled(void **state)
 {
     struct two *t = *state;
-    struct claimed c = one_claimed(t);
 
-    expire(t);
-    exec_on(t->a, "BEGIN");
-    assert_int_equal(step(t, t->a, settles_done(t, &c)), 1);
-    assert_int_equal(step(t, t->b, sweeps(t)), 0);
-    exec_on(t->a, "COMMIT");
-    assert_int_equal(step(t, t->b, sweeps(t)), 0);
-    assert_text(t->s, "SELECT state || ' ' || attempt FROM pawl.history", "done 1");
-    assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+    for (int ends = 0; ends <= 1; ends++) {
+        struct claimed c = one_claimed(t);
+
+        expire(t);
+        exec_on(t->a, "BEGIN");
+        assert_int_equal(step(t, t->a, settles_done_of(t, &c, ends == 1)), 1);
+        assert_int_equal(step(t, t->b, sweeps(t)), 0);
+        assert_int_equal(count_of(t->s, "pawl.claim"), 1); /* should the settle be given up */
+        exec_on(t->a, "COMMIT");
+        assert_int_equal(step(t, t->b, sweeps(t)), 0);
+        assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+    }
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'done' AND attempt = 1"), 2);
 }
 
 static void a_settle_that_was_given_up_leaves_the_job_to_the_next_sweep(void **state)

@@ -156,8 +156,9 @@ static void a_settle_of_what_is_done_reaches_its_jobs_by_their_ids(void **state)
         settle_arguments(arguments,
                          sizeof(arguments),
                          settle_sizes[i],
-                         "array_fill(" UUID "::uuid, '{#}'), array_fill(''::bytea, '{#}'),"
-                         " array_fill(1::int8, '{#}'), 'host:1', ARRAY[" UUID "]::uuid[])");
+                         "array_fill(" UUID "::uuid, '{#}'), array_fill(1::int8, '{#}'),"
+                         " 'x', array_fill(1::int4, '{#}'), array_fill(1::int4, '{#}'), 'host:1',"
+                         " ARRAY[" UUID "]::uuid[])");
         assert_plans(STMT(job_settle_done),
                      arguments,
                      NODES("Index Scan using job_pkey on job j", "on claim c"),

@@ -120,9 +120,9 @@ count_jobs()
     "$PAWL_TEST_BIN" enqueue k --delay 1h
     "$PAWL_TEST_BIN" enqueue k --at 2099-01-31T09:00:00+01:00 -p 9
     "$PAWL_TEST_BIN" enqueue k --at 2001-01-01T00:00:00Z
-    run_pawl work --once -q -c 1 -e 'k=true' -o jsonl
+    run_pawl work --once -q -c 1 -e 'k=echo $PAWL_JOB_ID >>order'
     assert_status 0
-    [ "$(grep -o '"id":[0-9]*' <<<"$output" | tr -dc '0-9\n' | paste -sd' ')" = '3 6 2 1' ]
+    [ "$(paste -sd' ' order)" = '3 6 2 1' ]
     [ "$(job 4 'it["state"]')" = scheduled ]
     [ "$(job 5 'it["due_at"]')" = 2099-01-31T08:00:00.000Z ]
     run db_sql "SELECT round(extract(epoch FROM due_at - created_at)) FROM pawl.job WHERE id = 4"

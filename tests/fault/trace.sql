@@ -73,7 +73,7 @@ CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON pawl.job
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.refuse();
 
 -- A run of minutes has no hours to wait for an exhausted job.
-CREATE OR REPLACE FUNCTION pawl.retry_delay_ms(attempt integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
     SELECT (least(500, 25 * power(2, least(attempt, 10))) * (0.8 + 0.4 * random()))::bigint

@@ -261,6 +261,7 @@ static inline struct record *start_record(struct fixture *f, struct record *reco
     struct pawl_err err;
 
     assert_int_equal(f->hands->ops->run(f->hands, &record->run, &err), 0);
+    f->hands->ops->flush(f->hands);
     f->n++;
     assert_int_equal(record->n_finished, 0); /* never from inside run */
     return record;
