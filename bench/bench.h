@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include <libpq-fe.h>
+#include <math.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -25,6 +26,7 @@
 #define BENCH_ROUNDS_MAX 32
 #define BENCH_ROWS_MAX   64
 #define BENCH_DB_LEN     48
+#define BENCH_NONE       ((double)NAN) /* no number */
 #define BENCH_QUEUE      "bench"
 #define BENCH_KIND       "noop"
 
@@ -50,11 +52,11 @@ struct series {
 };
 
 void series_add(struct series *series, double value);
-double series_median(const struct series *series); /* NAN when empty */
+double series_median(const struct series *series); /* BENCH_NONE when empty */
 
 enum bench_goal { GOAL_NONE, GOAL_AT_LEAST, GOAL_AT_MOST };
 
-/* One line of the report. Numbers that do not apply are NAN. */
+/* One line of the report. Numbers that do not apply are BENCH_NONE. */
 struct bench_row {
     const char *name; /* of the case */
     char what[96];
@@ -126,14 +128,14 @@ int64_t bench_ms(const struct bench *b, int64_t full);
 int64_t bench_jobs(const struct bench *b, double share_of_jobs);
 
 /* Lines of the report. */
-/* measured / against per round must be at least target; NAN: just shown. */
+/* measured / against per round must be at least target; BENCH_NONE: just shown. */
 void bench_row_ratio(struct bench *b,
                      const char *what,
                      const char *unit,
                      const struct series *measured,
                      const struct series *against,
                      double target);
-/* The median must be at most target; NAN: just shown. against may be NULL. */
+/* The median must be at most target; BENCH_NONE: just shown. against may be NULL. */
 void bench_row_limit(struct bench *b,
                      const char *what,
                      const char *unit,

@@ -42,7 +42,7 @@ static int measure_backlog(struct bench *b, void *data, bool against, struct paw
     int rc = 0;
 
     for (int i = 0; rc == 0 && i < BACKLOG_TIMES; i++) {
-        double rate = NAN;
+        double rate = BENCH_NONE;
 
         if (i == 0 || against) {
             rc = tables_clear(b, 0, err);
@@ -94,25 +94,27 @@ static int hold_snapshot(struct bench *b, PGconn **ret_conn, struct pawl_err *er
     return rc;
 }
 
-/* Three times in a row, without a break that could tidy anything away; the last one counts: it
- * begins behind the dead rows of the two before. */
+/* Three times as many in a row, and the last third counts: it comes after the dead rows of the two
+ * before, which nothing may tidy away. */
 static int measure_xmin(struct bench *b, void *data, bool against, struct pawl_err *err)
 {
     CLEANUP(sync_close)
     PGconn *holder = NULL;
-    int64_t jobs = b->options.jobs;
-    double rate = NAN;
+    struct crew crew;
+    struct crew_options options = crew_fast(&b->target, b->options.log);
+    double rate = BENCH_NONE;
     int rc = tables_clear(b, 0, err);
 
+    options.time_after = 2 * b->options.jobs;
+    options.stop_after = 3 * b->options.jobs;
+    if (rc == 0)
+        rc = tables_fill(b, options.stop_after, PAWL_PRIORITY_DEFAULT, false, err);
+    if (rc == 0)
+        rc = tables_tidy(b, err);
     if (rc == 0 && !against)
         rc = hold_snapshot(b, &holder, err);
-    for (int i = 0; rc == 0 && i < 3; i++) {
-        rc = tables_fill(b, jobs, PAWL_PRIORITY_DEFAULT, false, err);
-        if (rc == 0)
-            rc = tables_tidy(b, err);
-        if (rc == 0)
-            rc = drain_first(b, jobs, &rate, err);
-    }
+    if (rc == 0)
+        rc = crew_drain(b, &crew, &options, &rate, err);
     if (rc == 0)
         add(b, data, against, rate, "vacuum held back");
     return rc;
@@ -136,7 +138,7 @@ int case_xmin(struct bench *b, struct pawl_err *err)
 static int measure_future(struct bench *b, void *data, bool against, struct pawl_err *err)
 {
     int64_t due = bench_jobs(b, 0.5);
-    double rate = NAN;
+    double rate = BENCH_NONE;
     int rc = tables_clear(b, 0, err);
 
     if (rc == 0 && !against)

@@ -28,7 +28,7 @@ static int measure(struct bench *b, void *data, bool against, struct pawl_err *e
     struct server_counts after;
     struct crew crew;
     struct crew_options options = crew_fast(&b->target, b->options.log);
-    double rate = NAN;
+    double rate = BENCH_NONE;
     int rc = tables_clear(b, d->keep_days, err);
 
     if (rc == 0)
@@ -78,12 +78,17 @@ int case_drain(struct bench *b, struct pawl_err *err)
         return rc;
     bench_row_ratio(b, "no-op jobs, history on / floor", "jobs/s", &on.engine, &on.bare, 0.6);
     bench_row_limit(b, "transactions per job", "tx", &off.tx, NULL, 0.05);
-    bench_row_limit(b, "WAL per job, history off / floor", "B", &off.wal, &off.wal_bare, NAN);
-    bench_row_limit(b, "WAL per job, history on / floor", "B", &on.wal, &on.wal_bare, NAN);
-    bench_row_limit(b, "client CPU per job / floor", "µs", &off.cpu, &off.cpu_bare, NAN);
     bench_row_limit(
-        b, "server CPU per job, history off / floor", "µs", &off.server, &off.server_bare, NAN);
+        b, "WAL per job, history off / floor", "B", &off.wal, &off.wal_bare, BENCH_NONE);
+    bench_row_limit(b, "WAL per job, history on / floor", "B", &on.wal, &on.wal_bare, BENCH_NONE);
+    bench_row_limit(b, "client CPU per job / floor", "µs", &off.cpu, &off.cpu_bare, BENCH_NONE);
+    bench_row_limit(b,
+                    "server CPU per job, history off / floor",
+                    "µs",
+                    &off.server,
+                    &off.server_bare,
+                    BENCH_NONE);
     bench_row_limit(
-        b, "server CPU per job, history on / floor", "µs", &on.server, &on.server_bare, NAN);
+        b, "server CPU per job, history on / floor", "µs", &on.server, &on.server_bare, BENCH_NONE);
     return 0;
 }

@@ -99,7 +99,7 @@ static int measure(struct bench *b, void *data, bool against, struct pawl_err *e
     struct crew crew;
     struct crew_options options = crew_fast(&b->target, b->options.log);
     struct pawl_err stop_err;
-    double rate = NAN;
+    double rate = BENCH_NONE;
     int rc = tables_clear(b, 0, err);
 
     if (rc == 0)
@@ -155,6 +155,6 @@ int case_enqueue(struct bench *b, struct pawl_err *err)
                     &draining.pawl,
                     &draining.bare,
                     0.9);
-    bench_row_limit(b, "notifications meanwhile", "/s", &draining.notified, NULL, NAN);
+    bench_row_limit(b, "notifications meanwhile", "/s", &draining.notified, NULL, BENCH_NONE);
     return 0;
 }

@@ -241,7 +241,8 @@ int case_wake(struct bench *b, struct pawl_err *err)
         const char *name;
         double share;
         double target_ms;
-    } shown[] = {{"p50", 0.5, 0.7}, {"p90", 0.9, NAN}, {"p99", 0.99, 2.5}, {"max", 1, NAN}};
+    } shown[] = {
+        {"p50", 0.5, 0.7}, {"p90", 0.9, BENCH_NONE}, {"p99", 0.99, 2.5}, {"max", 1, BENCH_NONE}};
     struct wake wake = {.per_round = (size_t)(bench_ms(b, SINGLES) / b->options.rounds) + 1};
     size_t most = wake.per_round * (size_t)b->options.rounds;
     AUTO_FREE double *pawl_ms = calloc(most, sizeof(*pawl_ms));

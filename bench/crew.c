@@ -33,7 +33,10 @@ static void on_settled(void *data, const struct settled *settled)
         crew->n_stale++;
         return;
     }
-    if (++crew->n_settled == crew->options.stop_after) {
+    crew->n_settled++;
+    if (crew->n_settled == crew->options.time_after)
+        crew->begun_us = bench_now_us();
+    if (crew->n_settled == crew->options.stop_after) {
         crew->reached_us = bench_now_us();
         uv_async_send(&crew->stop);
     }
@@ -204,7 +207,7 @@ int crew_drain(struct bench *b,
     if (rc == 0)
         rc = crew_wait(b, crew, WAIT_MOST_MS, err);
     if (rc == 0) {
-        *ret_rate = (double)options->stop_after / crew_seconds(crew);
+        *ret_rate = (double)(options->stop_after - options->time_after) / crew_seconds(crew);
         log_debug(options->log,
                   "bench_drain",
                   LOG_INT("rate", *ret_rate),

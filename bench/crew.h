@@ -25,6 +25,7 @@ struct crew_options {
     const char *queue;
     size_t threads;
     size_t ahead;       /* jobs claimed and handed over beyond those that run */
+    int64_t time_after; /* the clock begins to run when so many jobs are settled; 0: at the start */
     int64_t stop_after; /* stop when so many jobs are settled; 0: when told */
     bool until_empty;   /* or when nothing is due */
     threads_fn handler; /* NULL: does nothing */
@@ -65,10 +66,11 @@ int crew_wait(struct bench *b, struct crew *crew, int64_t most_ms, struct pawl_e
 /* Tells it to stop and waits. */
 int crew_stop(struct crew *crew, struct pawl_err *err) MUST_CHECK;
 
-/* From start until reached. */
+/* From when the clock began to run until reached. */
 double crew_seconds(const struct crew *crew);
 
-/* Starts one with options->stop_after, waits, and says how many jobs a second it settled. */
+/* Starts one with options->stop_after, waits, and says how many jobs a second it settled while the
+ * clock ran. */
 int crew_drain(struct bench *b,
                struct crew *crew,
                const struct crew_options *options,

@@ -27,7 +27,7 @@ double series_median(const struct series *series)
     size_t n = series->n;
 
     if (n == 0)
-        return NAN;
+        return BENCH_NONE;
     memcpy(sorted, series->values, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), by_size);
     return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
@@ -59,8 +59,8 @@ static struct bench_row *row_add(struct bench *b,
         .name = b->current,
         .unit = unit,
         .measured = *measured,
-        .ratio = NAN,
-        .target = NAN,
+        .ratio = BENCH_NONE,
+        .target = BENCH_NONE,
         .met = true,
     };
     snprintf(row->what, sizeof(row->what), "%s", what);

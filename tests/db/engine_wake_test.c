@@ -11,16 +11,22 @@ static void the_mark_is_committed_before_it_sleeps(void **state)
     struct crew crew;
 
     crew_init_sleeper(&crew, f);
+    crew.options.concurrency = 1;
+    crew.run_ms = HELD;
+    enqueue(f, 1);
+    crew_start(&crew);
+    run_until(f, crew.now == 1 && count_of(f, "pawl.worker") == 1);
     PGconn *other = session(f, "BEGIN; LOCK TABLE pawl.sleeper IN EXCLUSIVE MODE");
 
-    crew_start(&crew);
+    crew_let_go(&crew);
     run_until(f, count_of(f, WAITING("sleeper_set")) == 1);
     submit(f, "q", 1); /* sees no mark, so it notifies nobody */
-    assert_int_equal(crew.runs, 0);
+    assert_int_equal(crew.runs, 1);
     PQfinish(other);
-    run_until(f, crew.runs == 1);
+    run_until(f, crew.runs == 2);
     assert_int_equal(crew_stats(&crew)->poll_wakeups, 0);
     assert_int_equal(crew_stats(&crew)->notify_wakeups, 0);
+    crew_let_go(&crew);
     crew_stop(&crew);
 }
 
