@@ -265,7 +265,7 @@ static const struct option_spec options[] = {
      OPTION(OPTION_DURATION, poll_ms),
      .value = "TIME",
      .help =
-         "With --unprepared: how soon to look again when nothing was due; grows to two seconds (default 200ms)"},
+         "With --unprepared: how soon to look again when nothing was due; grows to a second (default 200ms)"},
     {.name = "drain",
      OPTION(OPTION_DURATION, drain_ms),
      .value = "TIME",

@@ -9,8 +9,9 @@
 #include "store/job.h"
 #include "store/statements.h"
 
-#define POLL_MAX_MS     1000
-#define CHECK_BYTES_MAX (64 * 1024)
+#define POLL_MAX_MS      5000 /* how long a lost notification goes unnoticed */
+#define POLL_MAX_DEAF_MS 1000 /* without notifications the poll is all there is */
+#define CHECK_BYTES_MAX  (64 * 1024)
 
 static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -156,29 +157,30 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
                                   err);
     if (worker->hands == NULL)
         return err->code;
-    worker->coordinator = coordinator_new(&worker->loop,
-                                          &(struct coordinator_options){
-                                              .target = options->target,
-                                              .queues = options->queues,
-                                              .n_queues = options->n_queues,
-                                              .hands = worker->hands,
-                                              .concurrency = options->concurrency,
-                                              .prefetch = options->prefetch,
-                                              .lease_ms = options->lease_ms,
-                                              .poll_ms = options->poll_ms,
-                                              .poll_max_ms = POLL_MAX_MS,
-                                              .drain_ms = options->drain_ms,
-                                              .until_empty = options->until_empty,
-                                              .unprepared = options->unprepared,
-                                              .deaf = options->unprepared,
-                                              .clock = &clock_system,
-                                              .log = options->log,
-                                              .started = on_started,
-                                              .settled = on_settled,
-                                              .stopped = on_stopped,
-                                              .data = worker,
-                                          },
-                                          err);
+    worker->coordinator =
+        coordinator_new(&worker->loop,
+                        &(struct coordinator_options){
+                            .target = options->target,
+                            .queues = options->queues,
+                            .n_queues = options->n_queues,
+                            .hands = worker->hands,
+                            .concurrency = options->concurrency,
+                            .prefetch = options->prefetch,
+                            .lease_ms = options->lease_ms,
+                            .poll_ms = options->poll_ms,
+                            .poll_max_ms = options->unprepared ? POLL_MAX_DEAF_MS : POLL_MAX_MS,
+                            .drain_ms = options->drain_ms,
+                            .until_empty = options->until_empty,
+                            .unprepared = options->unprepared,
+                            .deaf = options->unprepared,
+                            .clock = &clock_system,
+                            .log = options->log,
+                            .started = on_started,
+                            .settled = on_settled,
+                            .stopped = on_stopped,
+                            .data = worker,
+                        },
+                        err);
     if (worker->coordinator != NULL)
         return 0;
     processes_close(worker->hands, NULL, NULL);

@@ -1,10 +1,13 @@
 /* waker: marks and looks. */
 #include "engine/waker.h"
 
+#include "store/queue.h"
 #include "store/statements.h"
 #include "store/worker.h"
 
 #define MARK_DEADLINE_MS 5000
+#define DUE_DEADLINE_MS  5000
+#define ASK_DUE_AFTER_MS 50
 #define BUSY_MS          20 /* who is busy for so long will look by itself */
 
 /* After the mark: for transactions that were under way and had not seen it. */
@@ -12,16 +15,23 @@ static const int64_t looks_ms[] = {5, 20, 100, 500};
 
 #define N_LOOKS (sizeof(looks_ms) / sizeof(*looks_ms))
 
+static void sleep_until_due(struct waker *waker);
+
 static void on_timer(uv_timer_t *timer)
 {
     struct waker *waker = timer->data;
 
+    if (waker->ask_due) {
+        sleep_until_due(waker);
+        return;
+    }
     waker->n_polls++;
     waker->options.look(waker->options.data);
 }
 
 static void sleep_for(struct waker *waker, int64_t ms)
 {
+    waker->ask_due = false;
     uv_timer_start(&waker->timer, on_timer, (uint64_t)ms, 0);
 }
 
@@ -72,6 +82,40 @@ static void on_marked(void *data, const struct batch_end *end)
     waker->options.look(waker->options.data);
 }
 
+static void on_due(void *data, const struct batch_end *end)
+{
+    struct waker *waker = data;
+
+    waker->asking_due = false;
+    if (end->verdict != PG_VERDICT_OK) {
+        /* Then the poll has to do. */
+        log_warn_err(waker->options.log, "queue_next_due", end->err, LOG_INT("tries", 1));
+        return;
+    }
+    int64_t due_ms = queue_next_due_ms(end->results[0]);
+
+    /* Still asleep, and for longer than that. A millisecond more, or it would be looked for too early. */
+    if (waker->state == WAKER_ASLEEP && uv_is_active((uv_handle_t *)&waker->timer) &&
+        due_ms < (int64_t)uv_timer_get_due_in(&waker->timer))
+        sleep_for(waker, due_ms + 1);
+}
+
+/* The long sleep, cut short when a scheduled job is due before its end. */
+static void sleep_until_due(struct waker *waker)
+{
+    struct batch *batch = waker->asking_due ? NULL : batch_new(waker->options.conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(queue_next_due)) : NULL;
+
+    sleep_for(waker, waker->options.poll_max_ms);
+    if (params == NULL) {
+        batch_free(batch);
+        return;
+    }
+    queue_next_due_bind(params, waker->options.queues, waker->options.n_queues);
+    waker->asking_due = true;
+    batch_submit(batch, DUE_DEADLINE_MS, on_due, waker);
+}
+
 /* Without LISTEN: longer and longer. */
 static void doze(struct waker *waker)
 {
@@ -99,8 +143,13 @@ void waker_idle(struct waker *waker)
     case WAKER_MARKING:
         break;
     case WAKER_ASLEEP:
-        sleep_for(waker,
-                  waker->looks < N_LOOKS ? looks_ms[waker->looks++] : waker->options.poll_max_ms);
+        if (waker->looks < N_LOOKS) {
+            sleep_for(waker, looks_ms[waker->looks++]);
+        } else {
+            /* Not at once: in a trickle of jobs the question would only be in the way. */
+            sleep_for(waker, ASK_DUE_AFTER_MS);
+            waker->ask_due = true;
+        }
         break;
     }
 }

@@ -9,6 +9,8 @@
  * that comes while asleep is worked on without taking the mark back; only who stays busy does, so
  * that a trickle of single jobs costs no writes at all.
  *
+ * Once it has slept for a moment it also asks when the next scheduled job is due, and wakes for that.
+ *
  * Without LISTEN (a pooler in transaction mode) it only polls, at growing intervals. Coordinator's
  * thread.
  */
@@ -51,6 +53,8 @@ struct waker {
     int64_t sleep_ms; /* the length of the next sleep, without LISTEN */
     int64_t busy_us;  /* steady clock at the first job after a sleep; 0: none yet */
     bool unmarking;
+    bool asking_due;  /* the question when the next job is due is on the wire */
+    bool ask_due;     /* the timer is for that question, not for a look */
     bool doubted;     /* the mark under way may be gone by the time it is answered */
     uint64_t n_polls; /* looks by the timer */
 };

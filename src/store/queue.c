@@ -24,6 +24,18 @@ void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue)
     };
 }
 
+void queue_next_due_bind(struct params *p, const char *const *queues, size_t n_queues)
+{
+    params_text_array(p, queues, n_queues);
+}
+
+int64_t queue_next_due_ms(const PGresult *r)
+{
+    if (result_is_null(r, 0, 0))
+        return INT64_MAX;
+    return result_i64(r, 0, 0) > 0 ? result_i64(r, 0, 0) : 0;
+}
+
 void queue_pause_bind(struct params *p, const char *queue, const char *who)
 {
     params_text(p, queue);

@@ -25,6 +25,10 @@ struct queue_view {
 void queue_list_bind(struct params *p, int64_t count_max);
 void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue);
 
+void queue_next_due_bind(struct params *p, const char *const *queues, size_t n_queues);
+/* INT64_MAX when nothing is scheduled; never negative. */
+int64_t queue_next_due_ms(const PGresult *r);
+
 void queue_pause_bind(struct params *p, const char *queue, const char *who);
 void queue_resume_bind(struct params *p, const char *queue);
 

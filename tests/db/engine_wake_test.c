@@ -271,6 +271,25 @@ static void another_queue_does_not_wake_it(void **state)
     crew_stop(&other);
 }
 
+/* Later than all the looks, long before the poll. */
+static void a_sleeper_wakes_for_what_is_scheduled(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    crew.options.poll_ms = crew.options.poll_max_ms = 60000;
+    enqueue(f, 1);
+    testdb_exec(&f->db, "UPDATE pawl.job SET due_at = now() + interval '1.5 s'");
+    crew_start(&crew);
+    run_until(f, crew.settled == 1);
+    crew_stop(&crew);
+    assert_int_equal(testdb_int(&f->db,
+                                "SELECT count(*) FROM pawl.history WHERE started_at - due_at"
+                                " BETWEEN interval '0' AND interval '5 s'"),
+                     1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +303,7 @@ int main(void)
         engine_test(a_worker_that_was_away_for_long_sets_its_mark_again),
         engine_test(without_listen_it_polls_at_growing_intervals),
         engine_test(another_queue_does_not_wake_it),
+        engine_test(a_sleeper_wakes_for_what_is_scheduled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
