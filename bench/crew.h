@@ -17,7 +17,7 @@
 #define CREW_AHEAD       4000 /* jobs at hand beyond those that run */
 #define CREW_THREADS     2
 #define CREW_LEASE_MS    30000
-#define CREW_POLL_MAX_MS 2000
+#define CREW_POLL_MAX_MS 5000
 
 struct crew_options {
     const struct target *target; /* borrowed, like all pointers */
