@@ -26,6 +26,9 @@ struct work_options {
     bool stderr_to_log;
     bool unprepared;
     int64_t prefetch;
+    int64_t min_demand;
+    int64_t jitter_ms;
+    int64_t poll_max_ms;
     bool stats;
 };
 
@@ -206,6 +209,9 @@ static int run(struct cli *cli, struct pawl_err *err)
         .until_empty = options->once,
         .unprepared = options->unprepared,
         .prefetch = (size_t)options->prefetch,
+        .min_demand = (size_t)options->min_demand,
+        .jitter_ms = options->jitter_ms,
+        .poll_max_ms = options->poll_max_ms,
         .stats = options->stats,
         .log_stderr = options->stderr_to_log,
         .log = cli->log,
@@ -279,6 +285,23 @@ static const struct option_spec options[] = {
      .help = "Claim up to N jobs ahead of need: fewer, larger claims (default 0)",
      .min = 0,
      .max = 10000},
+    {.name = "min-demand",
+     OPTION(OPTION_INT, min_demand),
+     .value = "N",
+     .help = "While jobs run, claim only when there is room for N more (default 1)",
+     .min = 0,
+     .max = 10000},
+    {.name = "jitter",
+     OPTION(OPTION_DURATION, jitter_ms),
+     .value = "TIME",
+     .help =
+         "After a notification wait up to this long, by chance, so that many workers do not claim at once "
+         "(default 0; 10ms is plenty)"},
+    {.name = "max-poll",
+     OPTION(OPTION_DURATION, poll_max_ms),
+     .value = "TIME",
+     .help =
+         "How long a sleeping worker goes without a look of its own (default 5s; 1s with --unprepared)"},
     {.name = "stats",
      OPTION(OPTION_FLAG, stats),
      .help = "Log what was counted when it ends; SIGUSR1 logs it at any time"},

@@ -142,6 +142,13 @@ static void watch(struct worker *worker)
         uv_timer_start(&worker->tick, on_tick, 0, (uint64_t)worker->options->tick_ms);
 }
 
+static int64_t poll_max_ms(const struct worker_options *options)
+{
+    if (options->poll_max_ms > 0)
+        return options->poll_max_ms;
+    return options->unprepared ? POLL_MAX_DEAF_MS : POLL_MAX_MS;
+}
+
 static int open_parts(struct worker *worker, struct pawl_err *err)
 {
     const struct worker_options *options = worker->options;
@@ -157,30 +164,31 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
                                   err);
     if (worker->hands == NULL)
         return err->code;
-    worker->coordinator =
-        coordinator_new(&worker->loop,
-                        &(struct coordinator_options){
-                            .target = options->target,
-                            .queues = options->queues,
-                            .n_queues = options->n_queues,
-                            .hands = worker->hands,
-                            .concurrency = options->concurrency,
-                            .prefetch = options->prefetch,
-                            .lease_ms = options->lease_ms,
-                            .poll_ms = options->poll_ms,
-                            .poll_max_ms = options->unprepared ? POLL_MAX_DEAF_MS : POLL_MAX_MS,
-                            .drain_ms = options->drain_ms,
-                            .until_empty = options->until_empty,
-                            .unprepared = options->unprepared,
-                            .deaf = options->unprepared,
-                            .clock = &clock_system,
-                            .log = options->log,
-                            .started = on_started,
-                            .settled = on_settled,
-                            .stopped = on_stopped,
-                            .data = worker,
-                        },
-                        err);
+    worker->coordinator = coordinator_new(&worker->loop,
+                                          &(struct coordinator_options){
+                                              .target = options->target,
+                                              .queues = options->queues,
+                                              .n_queues = options->n_queues,
+                                              .hands = worker->hands,
+                                              .concurrency = options->concurrency,
+                                              .prefetch = options->prefetch,
+                                              .min_demand = options->min_demand,
+                                              .jitter_ms = options->jitter_ms,
+                                              .lease_ms = options->lease_ms,
+                                              .poll_ms = options->poll_ms,
+                                              .poll_max_ms = poll_max_ms(options),
+                                              .drain_ms = options->drain_ms,
+                                              .until_empty = options->until_empty,
+                                              .unprepared = options->unprepared,
+                                              .deaf = options->unprepared,
+                                              .clock = &clock_system,
+                                              .log = options->log,
+                                              .started = on_started,
+                                              .settled = on_settled,
+                                              .stopped = on_stopped,
+                                              .data = worker,
+                                          },
+                                          err);
     if (worker->coordinator != NULL)
         return 0;
     processes_close(worker->hands, NULL, NULL);

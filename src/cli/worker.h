@@ -23,6 +23,9 @@ struct worker_options {
     int64_t drain_ms;
     bool until_empty;
     size_t prefetch;
+    size_t min_demand;
+    int64_t jitter_ms;
+    int64_t poll_max_ms; /* 0: the default */
     bool unprepared;
     bool stats; /* logs its counters at the end, and at SIGUSR1 */
     bool log_stderr;

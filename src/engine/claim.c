@@ -279,6 +279,12 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
             continue;
         scan_wake(&c->scans[i]);
         c->called_while_asking |= c->asking != NULL && c->asking_queue == i;
+        /* Many sleepers hear the same call; those who come a moment later find it answered. */
+        if (c->idle && c->options.jitter_ms > 0)
+            uv_timer_start(&c->backoff_timer,
+                           on_backoff_over,
+                           rand_below((uint64_t)c->options.jitter_ms + 1),
+                           0);
         c->idle = false;
         c->stats.notify_wakeups++;
     }

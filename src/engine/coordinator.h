@@ -47,10 +47,12 @@ struct coordinator_options {
     int64_t
         poll_ms; /* without LISTEN: sleep after the first empty round; doubles up to poll_max_ms */
     int64_t poll_max_ms; /* how long a lost notification goes unnoticed */
-    int64_t drain_ms;    /* how long stop waits for running jobs before it ends them */
-    bool until_empty;    /* stop by itself when nothing is due and nothing runs */
-    bool unprepared;     /* no prepared statements: for poolers in transaction mode */
-    bool deaf;           /* no LISTEN, only polling: likewise */
+    int64_t
+        jitter_ms; /* after a notification: wait up to so long by chance, so that not all claim at once */
+    int64_t drain_ms; /* how long stop waits for running jobs before it ends them */
+    bool until_empty; /* stop by itself when nothing is due and nothing runs */
+    bool unprepared;  /* no prepared statements: for poolers in transaction mode */
+    bool deaf;        /* no LISTEN, only polling: likewise */
     const struct clock *clock;
     struct log *log;
     void (*started)(void *data, const struct job *job); /* handed to the hands; may be NULL */
