@@ -1,5 +1,5 @@
 /* bench: the database it works in, and how a run goes from case to case. */
-#include "bench.h"
+#include "bench/bench.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 #include <poll.h>
 
+#include "bench/tables.h"
 #include "pg/sync.h"
 #include "store/migrate.h"
-#include "tables.h"
 
 #define QUICK 10
 
@@ -26,6 +26,9 @@ static const struct bench_case {
     {"wake", case_wake},
     {"idle", case_idle},
     {"headofline", case_headofline},
+    {"library", case_library},
+    {"machines", case_machines},
+    {"lanes", case_lanes},
 };
 
 #define N_CASES (sizeof(cases) / sizeof(*cases))

@@ -108,8 +108,8 @@ int bench_target(struct target *ret_target,
                  const char *db,
                  struct pawl_err *err) MUST_CHECK;
 
-/* What a child process of the case `processes` does: says "ready", waits for the end of its
- * standard input, drains the queue and reports. */
+/* What a child process of the case `processes` does: drains the queue and reports on its standard
+ * output how far it is, until its standard input ends. */
 int bench_worker(const struct target *target,
                  struct arena *arena,
                  const char *db,
@@ -157,5 +157,8 @@ int case_enqueue(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_wake(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_idle(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_headofline(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_library(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_machines(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_lanes(struct bench *b, struct pawl_err *err) MUST_CHECK;
 
 #endif

@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "base/defer.h"
-#include "crew.h"
+#include "bench/crew.h"
+#include "bench/tables.h"
 #include "pg/sync.h"
-#include "tables.h"
 
 #define PRIORITY_URGENT 9
 #define BACKLOG_TIMES   5

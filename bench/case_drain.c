@@ -1,9 +1,9 @@
 /* drain: a full queue, handlers that do nothing, one process. Against the floor. */
 #include <math.h>
 
-#include "crew.h"
-#include "floor.h"
-#include "tables.h"
+#include "bench/crew.h"
+#include "bench/floor.h"
+#include "bench/tables.h"
 
 #define KEEP_DEFAULT_DAYS 7
 

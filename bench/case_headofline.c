@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 
-#include "crew.h"
-#include "tables.h"
+#include "bench/crew.h"
+#include "bench/tables.h"
 
 #define SLOTS    5
 #define SHORT_N  49

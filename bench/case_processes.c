@@ -1,40 +1,30 @@
 /* processes: four of them on one queue, against one. Nobody may run a job twice, and nobody may get
- * in another's way. */
+ * in another's way.
+ *
+ * Only the drain is timed. The queue is paused until all are connected, have claimed in vain and
+ * sleep; the clock runs from its resumption, which calls them, until the last job is settled. Four
+ * starts and four ends on a small machine would weigh more than what is to be compared. */
 #include <errno.h>
-#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <math.h>
 #include <poll.h>
-#include <spawn.h>
 
-#include "crew.h"
-#include "tables.h"
+#include "base/defer.h"
+#include "bench/child.h"
+#include "bench/crew.h"
+#include "bench/tables.h"
+#include "pg/sync.h"
+#include "store/queue.h"
+#include "store/statements.h"
 
-#define PROCESSES    4
-#define ARGS_MAX     16
-#define READY_MS     20000
-#define DRAIN_MOST_S 600
-#define LINE_MAX_LEN 128
-
-extern char **environ;
-
-struct child {
-    pid_t pid; /* 0: none */
-    int to;    /* closed: go */
-    int from;  /* "ready", then its report */
-    char line[LINE_MAX_LEN];
-    size_t len;
-};
-
-struct report {
-    int64_t done;
-    int64_t ended_us;
-};
+#define PROCESSES        4
+#define READY_MS         20000
+#define DRAIN_MOST_S     600
+#define LOOK_MS          20 /* how often a process says how far it is; nothing is timed by it */
+#define RESUME_BYTES_MAX 4096
 
 struct processes {
     struct series many;
@@ -45,18 +35,43 @@ struct processes {
 
 /* In the child */
 
-static int wait_for_go(struct pawl_err *err)
-{
-    char ignored;
-    ssize_t n;
+static int say(struct pawl_err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-    if (write(STDOUT_FILENO, "ready\n", 6) != 6)
-        return err_set_errno(err, errno, "could not say that it is ready");
-    while ((n = read(STDIN_FILENO, &ignored, 1)) != 0) {
-        if (n < 0 && errno != EINTR)
-            return err_set_errno(err, errno, "could not wait for the start");
+static int say(struct pawl_err *err, const char *fmt, ...)
+{
+    char line[CHILD_LINE_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    int len = vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    return write(STDOUT_FILENO, line, (size_t)len) == len
+               ? 0
+               : err_set_errno(err, errno, "could not write the report");
+}
+
+/* The parent closes our standard input when all is done; so does its death. */
+static int report_until_told(struct crew *crew, struct pawl_err *err)
+{
+    struct pollfd told = {.fd = STDIN_FILENO, .events = POLLIN};
+    int64_t reported = 0;
+    bool ready = false;
+    int rc = 0;
+
+    while (rc == 0 && poll(&told, 1, LOOK_MS) <= 0) {
+        struct crew_view view;
+
+        crew_look(crew, &view);
+        if (!ready && view.stats.empty_claims > 0) {
+            ready = true;
+            rc = say(err, "ready\n");
+        }
+        if (rc == 0 && view.n_settled != reported) {
+            reported = view.n_settled;
+            rc = say(err, "%lld %lld\n", (long long)view.n_settled, (long long)view.last_us);
+        }
     }
-    return 0;
+    return rc;
 }
 
 int bench_worker(const struct target *target,
@@ -67,174 +82,183 @@ int bench_worker(const struct target *target,
 {
     struct target own;
     struct crew crew;
-    char line[LINE_MAX_LEN];
-    struct bench alone = {0}; /* no signals but the ones that kill */
+    struct pawl_err ignored;
     int rc = bench_target(&own, target, arena, db, err);
 
-    if (rc == 0)
-        rc = wait_for_go(err);
     if (rc < 0)
         return rc;
     struct crew_options options = crew_fast(&own, log);
 
-    options.until_empty = true;
+    options.time_last = true;
     rc = crew_start(&crew, &options, err);
-    if (rc == 0)
-        rc = crew_wait(&alone, &crew, DRAIN_MOST_S * MS_PER_S, err);
     if (rc < 0)
         return rc;
-    int len = snprintf(
-        line, sizeof(line), "%lld %lld\n", (long long)crew.n_settled, (long long)crew.reached_us);
-
-    return write(STDOUT_FILENO, line, (size_t)len) == len
-               ? 0
-               : err_set_errno(err, errno, "could not write the report");
+    rc = report_until_told(&crew, err);
+    if (rc < 0) {
+        (void)!crew_stop(&crew, &ignored);
+        return rc;
+    }
+    rc = crew_stop(&crew, err);
+    return rc < 0 ? rc
+                  : say(err, "%lld %lld\n", (long long)crew.n_settled, (long long)crew.last_us);
 }
 
 /* In the parent */
 
-static int child_spawn(struct bench *b, struct child *child, struct pawl_err *err)
+static bool is_ready(const struct child *children, size_t n, int64_t jobs)
 {
-    char *argv[ARGS_MAX + 1] = {NULL};
-    posix_spawn_file_actions_t actions;
-    int in[2];
-    int out[2];
+    size_t i = 0;
 
-    for (size_t i = 0; i < ARGS_MAX && b->options.worker_argv[i] != NULL; i++) {
-        const char *arg = b->options.worker_argv[i];
-
-        argv[i] = arena_strdup(b->options.arena, strcmp(arg, BENCH_WORKER_DB) == 0 ? b->db : arg);
-        if (argv[i] == NULL)
-            return err_set(err, PAWL_ENOMEM, "out of memory");
-    }
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return err_set_errno(err, errno, "could not make a pipe");
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        close(in[0]);
-        close(in[1]);
-        return err_set_errno(err, errno, "could not make a pipe");
-    }
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    int errnum = posix_spawn(&child->pid, argv[0], &actions, NULL, argv, environ);
-
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    child->to = in[1];
-    child->from = out[0];
-    child->len = 0;
-    if (errnum == 0)
-        return 0;
-    child->pid = 0;
-    return err_set_errno(err, errnum, "could not start %s", argv[0]);
+    (void)jobs;
+    while (i < n && children[i].ready)
+        i++;
+    return i == n;
 }
 
-static void child_go(struct child *child)
+static bool is_drained(const struct child *children, size_t n, int64_t jobs)
 {
-    if (child->to >= 0)
-        close(child->to);
-    child->to = -1;
+    int64_t settled = 0;
+
+    for (size_t i = 0; i < n; i++)
+        settled += children[i].n_settled;
+    return settled >= jobs;
 }
 
-/* Nothing of ours is left behind, however it went. */
-static void child_end(struct child *child)
+static bool is_over(const struct child *children, size_t n, int64_t jobs)
 {
-    child_go(child);
-    if (child->from >= 0)
-        close(child->from);
-    child->from = -1;
-    if (child->pid > 0) {
-        kill(child->pid, SIGKILL); /* one that ended by itself does not notice */
-        while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    child->pid = 0;
+    size_t i = 0;
+
+    (void)jobs;
+    while (i < n && children[i].over)
+        i++;
+    return i == n;
 }
 
-/* The next line it writes, without its end. */
-static int child_line(
-    struct bench *b, struct child *child, int64_t most_ms, char *ret_line, struct pawl_err *err)
+typedef bool (*children_fn)(const struct child *children, size_t n, int64_t jobs);
+
+/* Listens to them until it is so. */
+static int listen_until(struct bench *b,
+                        struct child *children,
+                        size_t n,
+                        children_fn is_so,
+                        int64_t most_ms,
+                        struct pawl_err *err)
 {
     int64_t until_us = bench_now_us() + most_ms * US_PER_MS;
-    char *end;
+    int rc = 0;
 
-    while ((end = memchr(child->line, '\n', child->len)) == NULL) {
-        struct pollfd fd = {.fd = child->from, .events = POLLIN};
-        int rc = bench_go_on(b, err);
+    while (rc == 0 && !is_so(children, n, b->options.jobs)) {
+        struct pollfd fds[PROCESSES];
 
-        if (rc < 0)
-            return rc;
-        if (bench_now_us() > until_us)
-            return err_set(err, PAWL_ETIMEOUT, "a process said nothing for too long");
-        if (poll(&fd, 1, 100) <= 0)
+        rc = bench_go_on(b, err);
+        if (rc == 0 && bench_now_us() > until_us)
+            rc = err_set(err, PAWL_ETIMEOUT, "the processes said nothing for too long");
+        for (size_t i = 0; i < n; i++)
+            fds[i] =
+                (struct pollfd){.fd = children[i].over ? -1 : children[i].from, .events = POLLIN};
+        if (rc < 0 || poll(fds, (nfds_t)n, 100) <= 0)
             continue;
-        ssize_t n = read(child->from, child->line + child->len, sizeof(child->line) - child->len);
-
-        if (n <= 0)
-            return err_set(err, PAWL_EFAILED, "a process ended without a report");
-        child->len += (size_t)n;
+        for (size_t i = 0; rc == 0 && i < n; i++) {
+            if (fds[i].revents != 0)
+                rc = child_read(&children[i], err);
+        }
     }
-    size_t len = (size_t)(end - child->line);
-
-    memcpy(ret_line, child->line, len);
-    ret_line[len] = '\0';
-    child->len -= len + 1;
-    memmove(child->line, end + 1, child->len);
-    return 0;
+    return rc;
 }
 
-static int
-child_report(struct bench *b, struct child *child, struct report *sum, struct pawl_err *err)
+/* Until all sleep and say so, for otherwise the call would not reach them. The mark of a worker
+ * whose row is not there yet may be taken away again, so both must be. */
+static int wait_asleep(struct bench *b, size_t n, struct pawl_err *err)
 {
-    char line[LINE_MAX_LEN];
-    char *rest;
-    int rc = child_line(b, child, (int64_t)DRAIN_MOST_S * MS_PER_S, line, err);
+    int64_t until_us = bench_now_us() + READY_MS * US_PER_MS;
+    int64_t asleep = 0;
+    int rc = 0;
 
-    if (rc < 0)
-        return rc;
-    sum->done += strtoll(line, &rest, 10);
-    int64_t ended_us = strtoll(rest, NULL, 10);
+    while (rc == 0 && asleep != (int64_t)n) {
+        rc = tables_number(b->conn,
+                           &asleep,
+                           err,
+                           "SELECT least((SELECT count(*) FROM pawl.sleeper WHERE asleep),"
+                           "             (SELECT count(*) FROM pawl.worker))");
+        if (rc == 0)
+            rc = bench_go_on(b, err);
+        if (rc == 0 && asleep != (int64_t)n && bench_now_us() > until_us)
+            rc = err_set(err, PAWL_ETIMEOUT, "the processes did not fall asleep");
+        if (rc == 0 && asleep != (int64_t)n)
+            bench_sleep_ms(b, 10);
+    }
+    return rc;
+}
 
-    if (ended_us > sum->ended_us)
-        sum->ended_us = ended_us;
-    return 0;
+static int pause_queue(struct bench *b, struct pawl_err *err)
+{
+    return tables_exec(
+        b->conn, err, "UPDATE pawl.queue SET paused_at = now() WHERE name = '" BENCH_QUEUE "'");
+}
+
+static int resume_queue(struct bench *b, struct pawl_err *err)
+{
+    CLEANUP(arena_deinit)
+    struct arena arena;
+    struct params params;
+
+    arena_init(&arena, RESUME_BYTES_MAX);
+    params_init(&params, &arena);
+    queue_resume_bind(&params, BENCH_QUEUE);
+    return sync_exec(b->conn, STMT(queue_resume), &params, NULL, err);
+}
+
+static int time_drain(
+    struct bench *b, struct child *children, size_t n, int64_t *ret_begun_us, struct pawl_err *err)
+{
+    int rc = listen_until(b, children, n, is_ready, READY_MS, err);
+
+    if (rc == 0)
+        rc = wait_asleep(b, n, err);
+    *ret_begun_us = bench_now_us();
+    if (rc == 0)
+        rc = resume_queue(b, err);
+    if (rc == 0)
+        rc = listen_until(b, children, n, is_drained, (int64_t)DRAIN_MOST_S * MS_PER_S, err);
+    for (size_t i = 0; i < n; i++)
+        child_tell(&children[i]);
+    if (rc == 0)
+        rc = listen_until(b, children, n, is_over, READY_MS, err);
+    return rc;
 }
 
 /* n processes drain what is there. */
 static int
-drain_with(struct bench *b, size_t n, struct report *ret_sum, int64_t *ret_us, struct pawl_err *err)
+drain_with(struct bench *b, size_t n, int64_t *ret_done, int64_t *ret_us, struct pawl_err *err)
 {
     struct child children[PROCESSES];
-    struct report sum = {0};
-    char line[LINE_MAX_LEN];
-    int rc = 0;
+    int64_t begun_us = 0;
+    int64_t last_us = 0;
+    int64_t done = 0;
+    int rc = pause_queue(b, err);
 
     for (size_t i = 0; i < n; i++)
         children[i] = (struct child){.to = -1, .from = -1};
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = child_spawn(b, &children[i], err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = child_line(b, &children[i], READY_MS, line, err);
-    int64_t begun_us = bench_now_us();
-
-    for (size_t i = 0; i < n; i++)
-        child_go(&children[i]);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = child_report(b, &children[i], &sum, err);
-    for (size_t i = 0; i < n; i++)
-        child_end(&children[i]);
+    if (rc == 0)
+        rc = time_drain(b, children, n, &begun_us, err);
+    for (size_t i = 0; i < n; i++) {
+        if (!child_end(&children[i]) && rc == 0)
+            rc = err_set(err, PAWL_EFAILED, "a process failed");
+        done += children[i].n_settled;
+        if (children[i].last_us > last_us)
+            last_us = children[i].last_us;
+    }
     if (rc == 0) {
-        *ret_sum = sum;
-        *ret_us = sum.ended_us - begun_us;
+        *ret_done = done;
+        *ret_us = last_us - begun_us;
     }
     return rc;
 }
 
 /* With history on, because it remembers how often each job ran. */
-static int
-count_duplicates(struct bench *b, const struct report *sum, int64_t *ret_n, struct pawl_err *err)
+static int count_duplicates(struct bench *b, int64_t done, int64_t *ret_n, struct pawl_err *err)
 {
     int64_t left = 0;
     int64_t once = 0;
@@ -246,7 +270,7 @@ count_duplicates(struct bench *b, const struct report *sum, int64_t *ret_n, stru
     if (rc == 0 && left > 0)
         rc = err_set(err, PAWL_EFAILED, "%lld jobs were left", (long long)left);
     if (rc == 0)
-        *ret_n = sum->done - once;
+        *ret_n = done - once;
     return rc;
 }
 
@@ -255,7 +279,7 @@ static int measure(struct bench *b, void *data, bool against, struct pawl_err *e
     struct processes *p = data;
     struct server_counts before;
     struct server_counts after;
-    struct report sum;
+    int64_t done = 0;
     int64_t took_us = 1;
     int64_t duplicates = 0;
     size_t n = against ? 1 : PROCESSES;
@@ -270,11 +294,11 @@ static int measure(struct bench *b, void *data, bool against, struct pawl_err *e
     if (rc == 0)
         rc = tables_counts(b, &before, err);
     if (rc == 0)
-        rc = drain_with(b, n, &sum, &took_us, err);
+        rc = drain_with(b, n, &done, &took_us, err);
     if (rc == 0)
         rc = tables_counts(b, &after, err);
     if (rc == 0)
-        rc = count_duplicates(b, &sum, &duplicates, err);
+        rc = count_duplicates(b, done, &duplicates, err);
     if (rc < 0)
         return rc;
     double rate = (double)b->options.jobs * US_PER_S / (double)took_us;

@@ -11,13 +11,13 @@
 #include <stdatomic.h>
 
 #include "base/defer.h"
-#include "crew.h"
+#include "bench/crew.h"
+#include "bench/singles.h"
+#include "bench/tables.h"
 #include "pg/result.h"
 #include "pg/sync.h"
-#include "singles.h"
 #include "store/job.h"
 #include "store/statements.h"
-#include "tables.h"
 
 #define SINGLES        1000
 #define BETWEEN_MS     5    /* until all is quiet again */
@@ -46,7 +46,7 @@ static void note_start(void *data, struct task *task)
 /* Sends one after the other and waits for each. */
 static int send_singles(struct bench *b,
                         struct wake *wake,
-                        PGconn *conn,
+                        struct single *single,
                         double *ret_ms,
                         size_t *n,
                         struct pawl_err *err)
@@ -57,9 +57,9 @@ static int send_singles(struct bench *b,
         int64_t started_us;
 
         atomic_store(&wake->started_us, 0);
-        rc = single_send(conn, err);
+        rc = single_send(single, false, err);
         if (rc == 0)
-            rc = single_finish(conn, err);
+            rc = single_finish(single, err);
         int64_t sent_us = bench_now_us();
 
         while (rc == 0 && (started_us = atomic_load(&wake->started_us)) == 0) {
@@ -76,7 +76,8 @@ static int send_singles(struct bench *b,
     return rc;
 }
 
-static int measure_pawl(struct bench *b, struct wake *wake, PGconn *conn, struct pawl_err *err)
+static int
+measure_pawl(struct bench *b, struct wake *wake, struct single *single, struct pawl_err *err)
 {
     struct crew crew;
     struct crew_options options = crew_fast(&b->target, b->options.log);
@@ -89,7 +90,7 @@ static int measure_pawl(struct bench *b, struct wake *wake, PGconn *conn, struct
     if (rc < 0)
         return rc;
     bench_sleep_ms(b, FALL_ASLEEP_MS);
-    rc = send_singles(b, wake, conn, wake->pawl_ms, &wake->n_pawl, err);
+    rc = send_singles(b, wake, single, wake->pawl_ms, &wake->n_pawl, err);
     if (crew_stop(&crew, &stop_err) < 0 && rc == 0) {
         *err = stop_err;
         rc = stop_err.code;
@@ -172,7 +173,8 @@ static void *listener_main(void *data)
     return NULL;
 }
 
-static int measure_bare(struct bench *b, struct wake *wake, PGconn *conn, struct pawl_err *err)
+static int
+measure_bare(struct bench *b, struct wake *wake, struct single *single, struct pawl_err *err)
 {
     struct listener l = {.b = b, .wake = wake};
     int rc = sync_connect(&b->target, &l.conn, err);
@@ -192,7 +194,7 @@ static int measure_bare(struct bench *b, struct wake *wake, PGconn *conn, struct
             rc = err_set_errno(err, errnum, "could not start a thread");
     }
     if (rc == 0) {
-        rc = send_singles(b, wake, conn, wake->bare_ms, &wake->n_bare, err);
+        rc = send_singles(b, wake, single, wake->bare_ms, &wake->n_bare, err);
         atomic_store(&l.stop, true);
         pthread_join(l.thread, NULL);
         if (l.err.code < 0) {
@@ -206,15 +208,15 @@ static int measure_bare(struct bench *b, struct wake *wake, PGconn *conn, struct
 
 static int measure(struct bench *b, void *data, bool against, struct pawl_err *err)
 {
-    CLEANUP(sync_close)
-    PGconn *conn = NULL;
+    CLEANUP(single_deinit)
+    struct single single = {0};
     int rc = tables_clear(b, 0, err);
 
     if (rc == 0)
-        rc = single_connect(b, true, &conn, err);
+        rc = single_init(&single, b, err);
     if (rc < 0)
         return rc;
-    return against ? measure_bare(b, data, conn, err) : measure_pawl(b, data, conn, err);
+    return against ? measure_bare(b, data, &single, err) : measure_pawl(b, data, &single, err);
 }
 
 static int by_size(const void *left, const void *right)

@@ -1,5 +1,5 @@
 /* crew: starting, stopping and timing a coordinator with thread hands. */
-#include "crew.h"
+#include "bench/crew.h"
 
 #include <string.h>
 #include <sys/resource.h>
@@ -34,6 +34,8 @@ static void on_settled(void *data, const struct settled *settled)
         return;
     }
     crew->n_settled++;
+    if (crew->options.time_last)
+        crew->last_us = bench_now_us();
     if (crew->n_settled == crew->options.time_after)
         crew->begun_us = bench_now_us();
     if (crew->n_settled == crew->options.stop_after) {
@@ -42,11 +44,16 @@ static void on_settled(void *data, const struct settled *settled)
     }
 }
 
+static void close_handles(struct crew *crew)
+{
+    uv_close((uv_handle_t *)&crew->stop, NULL);
+    uv_close((uv_handle_t *)&crew->look, NULL);
+    uv_close((uv_handle_t *)&crew->look_timer, NULL);
+}
+
 static void on_hands_closed(void *data)
 {
-    struct crew *crew = data;
-
-    uv_close((uv_handle_t *)&crew->stop, NULL);
+    close_handles(data);
 }
 
 static void on_stopped(void *data, size_t left)
@@ -64,14 +71,35 @@ static void on_stop(uv_async_t *async)
     coordinator_stop(crew->coordinator);
 }
 
+static void on_look(uv_async_t *async)
+{
+    struct crew *crew = async->data;
+
+    crew->view = (struct crew_view){
+        .n_settled = crew->n_settled,
+        .last_us = crew->last_us,
+        .stats = *coordinator_stats(crew->coordinator),
+    };
+    uv_sem_post(&crew->looked);
+}
+
+static void on_look_timer(uv_timer_t *timer)
+{
+    struct crew *crew = timer->data;
+
+    coordinator_wake(crew->coordinator);
+}
+
 static void *crew_main(void *data)
 {
     struct crew *crew = data;
 
+    uint64_t look_ms = (uint64_t)crew->options.look_ms;
+
     coordinator_start(crew->coordinator);
+    if (look_ms > 0)
+        uv_timer_start(&crew->look_timer, on_look_timer, look_ms, look_ms);
     uv_run(&crew->loop, UV_RUN_DEFAULT);
-    if (crew->options.until_empty)
-        crew->reached_us = bench_now_us();
     crew->stats = *coordinator_stats(crew->coordinator);
     coordinator_free(crew->coordinator);
     uv_loop_close(&crew->loop);
@@ -109,7 +137,6 @@ static int open_parts(struct crew *crew, struct pawl_err *err)
                                             .poll_ms = 200,
                                             .poll_max_ms = CREW_POLL_MAX_MS,
                                             .drain_ms = DRAIN_MS,
-                                            .until_empty = o->until_empty,
                                             .clock = &clock_system,
                                             .log = o->log,
                                             .settled = on_settled,
@@ -120,20 +147,41 @@ static int open_parts(struct crew *crew, struct pawl_err *err)
     return crew->coordinator != NULL ? 0 : err->code;
 }
 
-int crew_start(struct crew *crew, const struct crew_options *options, struct pawl_err *err)
+/* The loop, and how other threads get its attention. */
+static int open_loop(struct crew *crew, struct pawl_err *err)
 {
-    *crew = (struct crew){.options = *options, .joined = true};
     int rc = uv_loop_init(&crew->loop);
 
     if (rc < 0)
         return err_set(err, PAWL_EFULL, "could not make an event loop: %s", uv_strerror(rc));
-    crew->begun_us = bench_now_us();
-    rc = uv_async_init(&crew->loop, &crew->stop, on_stop);
+    rc = uv_sem_init(&crew->looked, 0);
+    if (rc == 0) {
+        rc = uv_async_init(&crew->loop, &crew->stop, on_stop);
+        /* The first makes the loop's own pipe; the second only joins a list. */
+        if (rc == 0)
+            rc = uv_async_init(&crew->loop, &crew->look, on_look);
+        if (rc < 0)
+            uv_sem_destroy(&crew->looked);
+    }
     if (rc < 0) {
         uv_loop_close(&crew->loop);
         return err_set(err, PAWL_EFULL, "could not make a wake-up: %s", uv_strerror(rc));
     }
     crew->stop.data = crew;
+    crew->look.data = crew;
+    uv_timer_init(&crew->loop, &crew->look_timer); /* cannot fail */
+    crew->look_timer.data = crew;
+    return 0;
+}
+
+int crew_start(struct crew *crew, const struct crew_options *options, struct pawl_err *err)
+{
+    *crew = (struct crew){.options = *options, .joined = true};
+    int rc = open_loop(crew, err);
+
+    if (rc < 0)
+        return rc;
+    crew->begun_us = bench_now_us();
     rc = open_parts(crew, err);
     if (rc == 0) {
         int errnum = pthread_create(&crew->thread, NULL, crew_main, crew);
@@ -147,12 +195,20 @@ int crew_start(struct crew *crew, const struct crew_options *options, struct paw
     } else if (crew->hands != NULL) {
         threads_close(crew->hands, on_hands_closed, crew);
     } else {
-        uv_close((uv_handle_t *)&crew->stop, NULL);
+        close_handles(crew);
     }
     uv_run(&crew->loop, UV_RUN_DEFAULT);
     coordinator_free(crew->coordinator);
     uv_loop_close(&crew->loop);
+    uv_sem_destroy(&crew->looked);
     return rc;
+}
+
+void crew_look(struct crew *crew, struct crew_view *ret_view)
+{
+    uv_async_send(&crew->look);
+    uv_sem_wait(&crew->looked);
+    *ret_view = crew->view;
 }
 
 int crew_stop(struct crew *crew, struct pawl_err *err)
@@ -163,6 +219,7 @@ int crew_stop(struct crew *crew, struct pawl_err *err)
         uv_async_send(&crew->stop);
     pthread_join(crew->thread, NULL);
     crew->joined = true;
+    uv_sem_destroy(&crew->looked);
     if (crew->n_stale > 0)
         return err_set(err,
                        PAWL_ESTALE,

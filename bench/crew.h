@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 #include "engine/coordinator.h"
 #include "hands/threads.h"
 
@@ -27,9 +27,17 @@ struct crew_options {
     size_t ahead;       /* jobs claimed and handed over beyond those that run */
     int64_t time_after; /* the clock begins to run when so many jobs are settled; 0: at the start */
     int64_t stop_after; /* stop when so many jobs are settled; 0: when told */
-    bool until_empty;   /* or when nothing is due */
+    int64_t look_ms;    /* look for work that often, beside what wakes it; 0: no */
+    bool time_last;     /* note when the last one was settled, in crew_view */
     threads_fn handler; /* NULL: does nothing */
     void *data;
+};
+
+/* A crew at work, as its own thread sees it. */
+struct crew_view {
+    int64_t n_settled;
+    int64_t last_us; /* when the last one was settled; 0: none, or not asked for */
+    struct coordinator_stats stats;
 };
 
 struct crew {
@@ -38,6 +46,10 @@ struct crew {
     bool joined;
     uv_loop_t loop;
     uv_async_t stop;
+    uv_async_t look;
+    uv_timer_t look_timer;
+    uv_sem_t looked;       /* view is filled */
+    struct crew_view view; /* of the crew's thread between look and looked, else of the caller's */
     struct hands *hands;
     struct coordinator *coordinator;
     struct threads_handler handlers[1];
@@ -48,7 +60,8 @@ struct crew {
     int64_t n_settled;
     int64_t n_stale;
     int64_t begun_us;
-    int64_t reached_us; /* when stop_after was reached, or when the last one was settled */
+    int64_t reached_us; /* when stop_after was reached */
+    int64_t last_us;
     struct coordinator_stats stats;
     struct pawl_err err;
 };
@@ -59,6 +72,10 @@ struct crew_options crew_fast(const struct target *target, struct log *log);
 int crew_start(struct crew *crew,
                const struct crew_options *options,
                struct pawl_err *err) MUST_CHECK;
+
+/* Asks it how it stands. Costs it one turn of its loop, so it may be asked while it is timed. Only a crew without stop_after
+ * that was not told to stop: it must be there to answer. */
+void crew_look(struct crew *crew, struct crew_view *ret_view);
 
 /* Waits until it stopped by itself, or tells it to after most_ms (an error) or a signal. */
 int crew_wait(struct bench *b, struct crew *crew, int64_t most_ms, struct pawl_err *err) MUST_CHECK;

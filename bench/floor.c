@@ -1,12 +1,12 @@
 /* floor: claim here, delete there. */
-#include "floor.h"
+#include "bench/floor.h"
 
 #include "base/defer.h"
+#include "bench/tables.h"
 #include "pg/result.h"
 #include "pg/sync.h"
 #include "store/job.h"
 #include "store/statements.h"
-#include "tables.h"
 
 #define LEASE_MS  30000
 #define BATCH_MAX (1024 * 1024) /* bytes of parameters */

@@ -6,7 +6,7 @@
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
-#include "bench.h"
+#include "bench/bench.h"
 
 /* Claims and deletes n jobs of the queue. ret_rate: jobs a second, connecting included. */
 int floor_drain(struct bench *b, int64_t n, int32_t batch, double *ret_rate, struct pawl_err *err)

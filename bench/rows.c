@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 
 void series_add(struct series *series, double value)
 {

@@ -1,21 +1,30 @@
 /*
- * singles: a connection that enqueues one job with one commit, again and again, as a producer does.
- * Blocking but for single_send.
+ * singles: a connection that enqueues one job with one commit, again and again, as a producer does:
+ * with pawl's own statement, or with the same INSERT that does not look at who sleeps. Blocking but
+ * for single_send.
  */
 #ifndef BENCH_SINGLES_H
 #define BENCH_SINGLES_H
 
 #include <libpq-fe.h>
 
-#include "bench.h"
+#include "base/arena.h"
+#include "bench/bench.h"
+#include "pg/params.h"
 
-/* notifying: with pawl's own statement; else with the same INSERT and nothing else. */
-int single_connect(struct bench *b, bool notifying, PGconn **ret_conn, struct pawl_err *err)
-    MUST_CHECK;
+struct single {
+    PGconn *conn;         /* owned; NULL: closed */
+    struct arena arena;   /* of the parameters, which point to it: a single stays where it is */
+    struct params params; /* always the same job: bound once, or the client would be measured too */
+};
 
-/* Does not wait. */
-int single_send(PGconn *conn, struct pawl_err *err) MUST_CHECK;
+int single_init(struct single *single, struct bench *b, struct pawl_err *err) MUST_CHECK;
+/* One that is all zero, or was never made to work, is fine too. */
+void single_deinit(struct single *single);
+
+/* Does not wait. bare: with the INSERT alone. */
+int single_send(struct single *single, bool bare, struct pawl_err *err) MUST_CHECK;
 /* Waits for the answer, which comes after the commit. */
-int single_finish(PGconn *conn, struct pawl_err *err) MUST_CHECK;
+int single_finish(struct single *single, struct pawl_err *err) MUST_CHECK;
 
 #endif

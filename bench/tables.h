@@ -9,7 +9,7 @@
 
 #include <libpq-fe.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 
 /* One or more statements without parameters. */
 int tables_exec(PGconn *conn, struct pawl_err *err, const char *fmt, ...)
@@ -22,7 +22,8 @@ int tables_prepare(PGconn *conn, const char *name, const char *sql, struct pawl_
 /* What a statement that failed had to say. */
 int tables_failed(const PGconn *conn, const PGresult *r, struct pawl_err *err);
 
-/* Empties all tables and says how long finished jobs of the queue are kept. */
+/* Empties all tables, once the sessions of those who have left are over, and says how long finished
+ * jobs of the queue are kept. */
 int tables_clear(struct bench *b, int keep_days, struct pawl_err *err) MUST_CHECK;
 /* Jobs due since just now, a microsecond apart; or tomorrow. */
 int tables_fill(struct bench *b, int64_t n, int priority, bool tomorrow, struct pawl_err *err)

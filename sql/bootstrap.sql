@@ -6,7 +6,8 @@ DO $roles$
 DECLARE
     wanted text;
 BEGIN
-    FOREACH wanted IN ARRAY ARRAY['pawl_owner', 'pawl_server', 'pawl_worker', 'pawl_producer', 'pawl_reader'] LOOP
+    FOREACH wanted IN ARRAY ARRAY['pawl_owner', 'pawl_server', 'pawl_worker', 'pawl_producer', 'pawl_enqueuer',
+                                'pawl_reader'] LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = wanted) THEN
             BEGIN
                 EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', wanted);

@@ -1,10 +1,12 @@
 -- Purpose: takes back the jobs of at most $1 claims whose lease has run out: due again by the retry policy, or failed
 --          (parked, where its kind says so) when their attempts are used up, for a job that kills its worker must not come back for ever.
 -- Parameters: $1 int4 limit
--- Rows: id int8, state text: what the job is now (retrying, failed, parked)
+-- Rows: id int8, state text: what the job is now (retrying, failed, parked, cancelled); and 0, lanes: some
+--       lane is for lanes_mend
 -- Locks: expired claims, then their jobs, skipping what others hold: a job that is being settled at this moment keeps its
 --        claim, and the next sweep looks at it again. It never waits, so it cannot deadlock with a settle.
--- Index: claim is read whole (it is tiny); job_pkey, queue_pkey, kind_pkey
+-- Index: claim is read whole (it is tiny); job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
+--        child_pkey, sleeper_pkey
 -- Roles: worker
 WITH expired AS MATERIALIZED (
     SELECT c.token, c.claimed_at, c.job_ids, w.name AS worker
@@ -15,7 +17,7 @@ WITH expired AS MATERIALIZED (
     LIMIT $1::int4
     FOR UPDATE OF c SKIP LOCKED
 ), lost AS MATERIALIZED (
-    SELECT j.id, e.token, e.worker,
+    SELECT j.id, e.token, e.worker, j.cancel_by IS NOT NULL AS cancel, -- as it is once the row is locked
            (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - e.claimed_at) * 1000000)::int8 AS run_us
     FROM expired AS e
     CROSS JOIN LATERAL pg_catalog.unnest(e.job_ids) AS ids(id)
@@ -24,42 +26,110 @@ WITH expired AS MATERIALIZED (
 ), gone AS (
     DELETE FROM pawl.job AS j
     USING lost AS l
-    WHERE j.id = l.id AND j.token = l.token AND j.attempt >= j.max_attempts AND NOT pawl.parks(j.kind)
-    RETURNING j.id, j.created_at, j.due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload, j.errors,
-              l.worker, l.run_us
+    WHERE j.id = l.id AND j.token = l.token
+      AND (l.cancel OR j.attempt >= j.max_attempts AND NOT pawl.parks(j.kind))
+    RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload, j.errors,
+              j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.step, j.state AS last_state, j.timeline,
+              l.worker, l.run_us,
+              (CASE WHEN j.cancel_by IS NULL THEN 'failed' ELSE 'cancelled' END)::pawl.state AS state
 ), back AS (
     UPDATE pawl.job AS j
     SET token = NULL,
+        lane_due_at = NULL,
         waits_for = CASE WHEN j.attempt >= j.max_attempts THEN 1 END,
         due_at = CASE WHEN j.attempt >= j.max_attempts THEN 'infinity'
-                      ELSE pg_catalog.clock_timestamp()
-                           + pawl.retry_delay_ms(j.kind, j.attempt)::float8 * interval '1 millisecond' END,
+                      ELSE least(j.deadline_at,
+                                 pg_catalog.clock_timestamp()
+                                 + pawl.retry_delay_ms(j.kind, j.attempt, j.retry, j.retry_base_ms, j.retry_cap_ms)::float8
+                                 * interval '1 millisecond') END,
         errors = pawl.errors_add(j.errors, j.attempt, 'lost', 'the worker died or lost its lease', l.worker, l.run_us)
     FROM lost AS l
-    WHERE j.id = l.id AND j.token = l.token AND (j.attempt < j.max_attempts OR pawl.parks(j.kind))
-    RETURNING j.id, j.waits_for
+    WHERE j.id = l.id AND j.token = l.token AND NOT l.cancel
+      AND (j.attempt < j.max_attempts OR pawl.parks(j.kind))
+    RETURNING j.id, j.waits_for, j.queue, j.lane
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
-                              priority, queue, kind, worker, payload, result, errors)
+                              priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
+                              step, last_state, timeline)
     SELECT g.id, g.created_at, g.due_at,
            t.now - g.run_us::float8 * interval '1 microsecond', t.now,
-           (t.now AT TIME ZONE 'UTC')::date + coalesce(q.keep_days, 7),
-           'failed', g.attempt, g.max_attempts, g.priority, g.queue, g.kind, g.worker, g.payload, NULL,
-           pawl.errors_add(g.errors, g.attempt, 'lost', 'the worker died or lost its lease', g.worker, g.run_us)
+           (t.now AT TIME ZONE 'UTC')::date + greatest(coalesce(q.keep_days, 7), 1),
+           g.state, g.attempt, g.max_attempts, (g.priority % 10)::int2, g.queue, g.kind, g.worker, g.payload, NULL,
+           pawl.errors_add(g.errors, g.attempt, 'lost', 'the worker died or lost its lease', g.worker, g.run_us),
+           g.lane, g.parent_id, g.meta, g.cancel_by, g.step, g.last_state, g.timeline
     FROM gone AS g
     CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now) AS t
     LEFT JOIN pawl.queue AS q ON q.name = g.queue
-    WHERE coalesce(q.keep_days, 7) > 0
+    WHERE coalesce(q.keep_days, 7) > 0 OR g.watched
+), keys AS MATERIALIZED (
+    SELECT k.hash, k.keep_ms
+    FROM gone AS g
+    JOIN pawl.guard AS k ON k.hash = g.guard AND k.job_id = g.id
+    FOR UPDATE OF k SKIP LOCKED
+), freed AS (
+    DELETE FROM pawl.guard AS k USING keys WHERE k.hash = keys.hash AND keys.keep_ms = 0
+), later AS (
+    UPDATE pawl.guard AS k
+    SET free_at = pg_catalog.clock_timestamp() + k.keep_ms::float8 * interval '1 millisecond'
+    FROM keys
+    WHERE k.hash = keys.hash AND keys.keep_ms > 0
+), cleared AS (
+    DELETE FROM pawl.signal AS s
+    USING gone AS g
+    WHERE g.riders >= 16 AND s.job_id = g.id
+), parents AS MATERIALIZED (
+    -- As they are when they are locked. A parent's number is lower than its children's: the order in which a child that ends,
+    -- and is a parent itself, takes these locks.
+    SELECT f.parent_id AS id, p.joins
+    FROM (SELECT DISTINCT g.parent_id FROM gone AS g WHERE g.join_of IS NOT NULL ORDER BY 1 DESC) AS f
+    CROSS JOIN LATERAL (
+        SELECT k.joins FROM pawl.job AS k WHERE k.id = f.parent_id AND k.children_left IS NOT NULL FOR UPDATE
+    ) AS p
+), counted AS MATERIALIZED (
+    -- Children of an earlier join that their parent did not wait for count for nothing.
+    SELECT g.parent_id, pg_catalog.count(*)::int4 AS n, pg_catalog.bool_or(g.state <> 'done') AS any_failed
+    FROM gone AS g
+    JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
+    GROUP BY g.parent_id
+), joined AS (
+    UPDATE pawl.job AS p
+    SET children_left = p.children_left - f.n,
+        due_at = CASE WHEN p.waits_for = 4 AND p.token IS NULL
+                       AND (p.children_left - f.n <= p.join_at OR p.join_flags & 1 <> 0 AND f.any_failed)
+                      THEN least(p.due_at, pg_catalog.clock_timestamp()) ELSE p.due_at END
+    FROM counted AS f
+    WHERE p.id = f.parent_id
+    RETURNING CASE WHEN p.waits_for = 4 AND p.due_at <= pg_catalog.clock_timestamp()
+                    AND (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = p.queue)
+                   THEN pg_catalog.pg_notify('pawl_wake', p.queue) END AS told
+), results AS (
+    INSERT INTO pawl.child (parent_id, child_id, kind, state, error)
+    SELECT g.parent_id, g.id, g.kind, g.state, 'the worker died or lost its lease'
+    FROM gone AS g
+    JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
+    ON CONFLICT DO NOTHING
+), stirred AS (
+    -- lanes_mend lets others in.
+    INSERT INTO pawl.lane_stir (queue, name)
+    SELECT g.queue, g.lane FROM gone AS g WHERE g.lane IS NOT NULL
+    UNION
+    SELECT b.queue, b.lane FROM back AS b WHERE b.lane IS NOT NULL
+    RETURNING 1
 ), ended AS (
     DELETE FROM pawl.claim AS c
     USING expired AS e
     WHERE c.token = e.token
-      AND NOT EXISTS (
-          SELECT FROM pawl.job AS j
-          WHERE j.id = ANY (e.job_ids) AND j.token = e.token
-            AND NOT EXISTS (SELECT FROM lost AS l WHERE l.id = j.id)
-      )
+      -- All that it still holds are taken back; counted, for comparing each with each takes a minute for 5000.
+      AND (SELECT pg_catalog.count(*)
+           FROM pg_catalog.unnest(e.job_ids) AS ids(id)
+           CROSS JOIN LATERAL (SELECT FROM pawl.job AS j WHERE j.id = ids.id AND j.token = e.token LIMIT 1) AS held)
+          = (SELECT pg_catalog.count(*) FROM lost AS l WHERE l.token = e.token)
 )
-SELECT id, 'failed' AS state FROM gone
+SELECT id, state::text AS state
+FROM gone AS g
+WHERE CASE WHEN g.watched THEN pg_catalog.pg_notify('pawl_done', g.id::text) IS NOT NULL ELSE true END
 UNION ALL
 SELECT id, CASE WHEN waits_for = 1 THEN 'parked' ELSE 'retrying' END FROM back
+UNION ALL
+SELECT 0, 'lanes'
+WHERE EXISTS (SELECT FROM stirred) OR EXISTS (SELECT FROM pawl.lane_stir)

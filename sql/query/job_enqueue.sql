@@ -5,10 +5,10 @@
 --             $7 int4[] max attempts, $8 int4[] timeouts in ms (0: none)
 -- Rows: id int8, in the order of the input; and a column without meaning
 -- Locks: the new rows
--- Index: sleeper_pkey
--- Roles: producer
--- The notification is made where the id is returned: with a CTE for it a single enqueue took 45 µs of the server instead of
--- 37; without any look at who sleeps it takes 33. The same notification many times in a transaction is one.
+-- Index: sleeper_pkey, probed once for each queue
+-- Roles: producer, enqueuer
+-- The look at who sleeps is taken once for each queue: for each row it took a third of the whole. It is a column that
+-- depends on no row; a CTE for the new rows would store them once more.
 -- bool_or and not EXISTS: for EXISTS the planner hopes to find a sleeper early, and reads the table from its beginning.
 INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
 SELECT i.queue, i.kind, i.payload, i.priority,
@@ -21,5 +21,6 @@ FROM ROWS FROM (
          pg_catalog.unnest($7::int4[]), pg_catalog.unnest($8::int4[])
      ) AS i(queue, kind, payload, priority, delay_ms, at_us, max_attempts, timeout_ms)
 RETURNING j.id,
-          CASE WHEN (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = j.queue)
-               THEN pg_catalog.pg_notify('pawl_wake', j.queue) END
+          (SELECT pg_catalog.count(pg_catalog.pg_notify('pawl_wake', q.queue))
+           FROM (SELECT DISTINCT u.queue FROM pg_catalog.unnest($1::text[]) AS u(queue)) AS q
+           WHERE (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = q.queue)) AS woken

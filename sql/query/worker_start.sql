@@ -1,7 +1,7 @@
 -- Purpose: a worker's own row, at its start and after every reconnect; rows of workers that have been silent for a day
 --          are removed on the way,
 --          and so are the sleepers among them.
--- Parameters: $1 uuid worker, $2 text name, $3 text version, $4 text[] queues, $5 int4 slots
+-- Parameters: $1 uuid worker, $2 text name, $3 text version, $4 text[] queues, $5 int4 slots, $6 text host, $7 int4 pid
 -- Rows: none
 -- Locks: the worker's row, and the silent ones
 -- Index: worker_pkey; worker and sleeper are read whole (they are tiny)
@@ -16,6 +16,6 @@ WITH silent AS (
                       WHERE w.id = s.worker AND w.beat_at > pg_catalog.clock_timestamp() - interval '5 minutes')
       AND s.worker <> $1::uuid
 )
-INSERT INTO pawl.worker (id, name, version, queues, slots)
-VALUES ($1::uuid, $2::text, $3::text, $4::text[], $5::int4)
+INSERT INTO pawl.worker (id, name, version, queues, slots, host, pid)
+VALUES ($1::uuid, $2::text, $3::text, $4::text[], $5::int4, $6::text, $7::int4)
 ON CONFLICT (id) DO UPDATE SET beat_at = pg_catalog.clock_timestamp()

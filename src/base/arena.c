@@ -89,6 +89,7 @@ void arena_clear(struct arena *arena)
     }
     arena->blocks = kept;
     arena->used = 0;
+    arena->starved = false;
 }
 
 /* A block with room for size bytes, linked in. */
@@ -102,8 +103,10 @@ static struct arena_block *block_new(struct arena *arena, size_t size)
     bool outsize = size > ordinary;
     size_t block_size = outsize ? size : ordinary;
     struct arena_block *block = malloc(sizeof(*block) + block_size);
-    if (!block)
+    if (!block) {
+        arena->starved = true;
         return NULL;
+    }
 
     block->size = block_size;
     block->used = 0;

@@ -6,6 +6,7 @@
 #define BASE_ARENA_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -16,6 +17,7 @@ struct arena {
     struct arena_block *blocks; /* owned; newest first */
     size_t used;                /* bytes handed out, padding included */
     size_t max;                 /* bytes it may hand out; never 0 */
+    bool starved;               /* something failed for want of memory, not for max */
 };
 
 /* max is a promise to the rest of the process: what grows on outside input stays below it. */

@@ -229,6 +229,11 @@ static void write_line(const struct log *log,
         put_scalar(&line, "cut", "true");
     if (line.format == LOG_JSON)
         json_object_end(&line.json);
+    if (log->sink != NULL) {
+        log->sink(log->sink_data, buf_str(&line.out));
+        errno = saved_errno;
+        return;
+    }
     buf_putc(&line.out, '\n');
     assert(!line.out.failed);
     send_line(log->fd, line.out.data, line.out.len);

@@ -39,6 +39,9 @@ struct log {
     enum log_format format;
     bool color;
     const struct clock *clock; /* borrowed */
+    /* Gets each line instead of fd, without its newline, from whichever thread logs; NULL: fd. */
+    void (*sink)(void *data, const char *line);
+    void *sink_data;
 };
 
 /* Text with colour (unless NO_COLOR is set) when fd is a terminal, JSON lines otherwise. */

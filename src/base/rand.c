@@ -66,3 +66,32 @@ void uuid_format(const struct uuid *uuid, char text[UUID_TEXT_LEN + 1])
     }
     *at = '\0';
 }
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool uuid_parse(const char *text, struct uuid *ret_uuid)
+{
+    struct uuid uuid;
+
+    for (size_t i = 0; i < sizeof(uuid.bytes); i++) {
+        if ((i == 4 || i == 6 || i == 8 || i == 10) && *text++ != '-')
+            return false;
+        int high = hex_digit(text[0]);
+        int low = high < 0 ? -1 : hex_digit(text[1]);
+
+        if (low < 0)
+            return false;
+        uuid.bytes[i] = (unsigned char)(high << 4 | low);
+        text += 2;
+    }
+    if (*text != '\0')
+        return false;
+    *ret_uuid = uuid;
+    return true;
+}

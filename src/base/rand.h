@@ -2,6 +2,7 @@
 #ifndef BASE_RAND_H
 #define BASE_RAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +23,7 @@ struct uuid uuid_random(void);
 #define UUID_TEXT_LEN 36
 /* Writes 36 characters and a NUL. */
 void uuid_format(const struct uuid *uuid, char text[UUID_TEXT_LEN + 1]);
+/* What uuid_format writes, in either case. False: it is none. */
+bool uuid_parse(const char *text, struct uuid *ret_uuid);
 
 #endif

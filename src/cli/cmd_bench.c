@@ -338,7 +338,8 @@ const struct verb verb_bench = {
         "drain: a full queue, against a bare loop of claim and delete. backlog: the first jobs of a long queue. xmin: while "
         "an open transaction holds back vacuum. future: behind more urgent jobs that are due tomorrow. processes: four "
         "processes against one. enqueue: 64 connections, one commit a job. wake: from commit to handler, asleep before. "
-        "idle: what a process costs that has nothing to do. headofline: short jobs behind a long one.",
+        "idle: what a process costs that has nothing to do. headofline: short jobs behind a long one. library: what libpawl adds to COPY, to one INSERT and to the engine. "
+        "machines: steps, children and signals against plain jobs. lanes: a hot lane in the way, and many lanes.",
     .options = options,
     .options_size = sizeof(struct bench_cli_options),
     .defaults = defaults,

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
+#include "cli/demo_machines.h"
 #include "cli/demo_view.h"
 #include "cli/term.h"
 #include "cli/worker.h"
@@ -77,7 +78,8 @@ static int enqueue(struct demo *demo, struct pawl_err *err)
             jobs[i].kind = parts[p].kind;
             jobs[i].delay_ms = parts[p].delay_ms;
         }
-        rc = client_enqueue(demo->conn, jobs, (size_t)parts[p].jobs, demo->ids + demo->n_ids, err);
+        rc = client_enqueue(
+            demo->conn, jobs, (size_t)parts[p].jobs, demo->ids + demo->n_ids, NULL, err);
         demo->n_ids += (size_t)parts[p].jobs;
     }
     return rc < 0 ? rc : client_commit(demo->conn, err);
@@ -313,9 +315,12 @@ static int run(struct cli *cli, struct pawl_err *err)
     struct demo *demo = arena_new(cli->arena, struct demo);
     struct target target;
     bool started = false;
+    char pawl[PATH_MAX];
 
     if (demo == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
+    if (cli->n_args > 0 && strcmp(cli->args[0], "machines") != 0)
+        return verb_usage(cli, err, "there is no demo of \"%s\"", cli->args[0]);
     demo->cli = cli;
     demo_view_init(
         &demo->view, term_width(STDOUT_FILENO) > 0 && cli->output == OUT_TABLE, cli->color);
@@ -323,13 +328,15 @@ static int run(struct cli *cli, struct pawl_err *err)
 
     if (rc < 0)
         return rc;
-    rc = perform(demo, &target, err);
+    how_to_call(pawl, sizeof(pawl));
+    rc = cli->n_args > 0 ? demo_machines(cli, &target, pawl, err) : perform(demo, &target, err);
     sync_close(&demo->conn);
     return started ? tidy_up(cli, rc, err) : rc;
 }
 
 static const struct example examples[] = {
     {"pawl demo", "Takes about five seconds."},
+    {"pawl demo machines", "Orders that wait for their payment, ship, and undo what failed."},
     {NULL, NULL},
 };
 
@@ -340,7 +347,11 @@ const struct verb verb_demo = {
     .description =
         "Enqueues some eighty jobs into four queues, some fast, some slow, some that fail at first and some that are due "
         "later, and runs them before your eyes. Ctrl-C stops it; jobs that are left stay in the database, and the next "
-        "demo runs them. It may be run as often as you like. A private PostgreSQL that it had to start it also stops.",
+        "demo runs them. It may be run as often as you like. A private PostgreSQL that it had to start it also stops.\n\n"
+        "With the argument machines it shows jobs of many steps instead: three orders that wait for a signal, for their "
+        "children, and take back what they did when something fails.",
+    .args = "[machines]",
+    .max_args = 1,
     .examples = examples,
     .run = run,
 };

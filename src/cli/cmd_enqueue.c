@@ -9,6 +9,7 @@
 #include "base/defer.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
+#include "cli/enqueue_rich.h"
 #include "cli/jobs_file.h"
 #include "cli/lines.h"
 #include "client/enqueue.h"
@@ -33,6 +34,7 @@ struct enqueue_options {
     bool count_set;
     const char *file;
     bool bytes;
+    struct enqueue_rich rich;
 };
 
 /* Jobs on their way: gathered until a statement is full, ids kept until the commit. */
@@ -53,7 +55,7 @@ static int flush(struct enqueuing *e, struct pawl_err *err)
 
     if (e->n == 0)
         return 0;
-    rc = client_enqueue(e->conn, e->jobs, e->n, ids, err);
+    rc = client_enqueue(e->conn, e->jobs, e->n, ids, NULL, err);
     if (rc == 0 && buf_append(&e->ids, ids, e->n * sizeof(*ids)) < 0)
         rc = err_set(err, PAWL_ELIMIT, "more than %d jobs at once", COUNT_MAX);
     e->n = 0;
@@ -66,7 +68,7 @@ static int flush(struct enqueuing *e, struct pawl_err *err)
 static int add(struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
 {
     e->jobs[e->n++] = *job;
-    e->bytes += job->payload.len;
+    e->bytes += job_new_bytes(job);
     if (e->n < JOB_ENQUEUE_MAX && e->bytes < ENQUEUE_BYTES_MAX)
         return 0;
     return flush(e, err);
@@ -291,6 +293,8 @@ static int run(struct cli *cli, struct pawl_err *err)
 
     buf_init(&input, PAWL_PAYLOAD_MAX + 1);
     if (rc == 0)
+        rc = enqueue_rich_read(&options->rich, cli->arena, &job, err);
+    if (rc == 0)
         rc = take_payload(cli, &input, &job, err);
     /* What is wrong with the job itself is said before a database is bothered. */
     if (rc == 0 && options->file == NULL)
@@ -379,8 +383,10 @@ static const struct option_spec options[] = {
      .value = "FILE",
      .help =
          "Enqueue every line of FILE (- for standard input): a JSON object with kind, payload, queue, "
-         "priority, delay or at, max_attempts and timeout. What a line leaves out is taken from the "
+         "priority, delay or at, max_attempts, timeout, unique_key, unique_scope, unique_for, "
+         "on_conflict, lane, tags, trace, correlation, deadline, retry, retry_base, retry_cap and parent. What a line leaves out is taken from the "
          "command line"},
+    ENQUEUE_RICH_OPTIONS(struct enqueue_options),
     {.name = "bytes",
      OPTION(OPTION_FLAG, bytes),
      .help = "The payload is not JSON; take it as it is"},
@@ -392,6 +398,7 @@ static const struct example examples[] = {
     {"pawl enqueue report --queue slow --delay 1h", "Due in an hour, without a payload."},
     {"pawl enqueue resize --count 1000 '{\"w\":200}'", "The same job a thousand times."},
     {"pawl enqueue --from-file jobs.jsonl", "All of a file's jobs, or none."},
+    {"pawl enqueue sync --unique-key account-7", "Once at a time for an account."},
     {"generate-report | pawl enqueue mail -", "The payload from standard input."},
     {NULL, NULL},
 };

@@ -61,6 +61,7 @@ static enum out_tone tone(const char *state)
     case JOB_RETRYING:
         return TONE_BUSY;
     case JOB_SCHEDULED:
+    case JOB_WAITING:
     case JOB_CANCELLED:
         return TONE_DIM;
     case JOB_READY:
@@ -110,7 +111,7 @@ static int check_states(struct cli *cli, const struct option_list *states, struc
         verb_usage(cli, err, "a job is never \"%s\"", states->items[i]);
         err_detail(
             err,
-            "States are ready, scheduled, retrying, running, parked, done, failed and cancelled.");
+            "States are ready, scheduled, retrying, running, waiting, parked, done, failed and cancelled.");
         return meant != NULL ? err_hint(err, "Did you mean %s?", meant) : err->code;
     }
     return 0;
@@ -134,7 +135,7 @@ static int run_list(struct cli *cli, struct pawl_err *err)
     if (rc == 0 && options->queue != NULL)
         rc = name_check("queue", options->queue, err);
     if (rc == 0 && options->kind != NULL)
-        rc = name_check("kind", options->kind, err);
+        rc = kind_check(options->kind, err);
     if (rc == 0)
         rc = cli_connect(cli, "pawl_reader", &conn, &target, err);
     if (rc < 0)
@@ -191,7 +192,7 @@ static const struct option_spec list_options[] = {
      OPTION(OPTION_LIST, states),
      .value = "STATE",
      .help =
-         "Only jobs in this state: ready, scheduled, retrying, running, parked, done, failed or cancelled. May be "
+         "Only jobs in this state: ready, scheduled, retrying, running, waiting, parked, done, failed or cancelled. May be "
          "given more than once"},
     {.name = "limit",
      .letter = 'n',
@@ -221,6 +222,9 @@ static const struct verb verb_job_list = {
 static const struct verb *const verbs[] = {
     &verb_job_list,
     &verb_job_show,
+    &verb_job_cancel,
+    &verb_job_retry,
+    &verb_job_wait,
     NULL,
 };
 
@@ -228,12 +232,14 @@ static const struct example examples[] = {
     {"pawl job list --state failed", "What went wrong lately."},
     {"pawl job list --queue mail -n 100", "A hundred jobs of a queue."},
     {"pawl job show 17", "One job's whole story."},
+    {"pawl job cancel 17 18", "End two jobs."},
+    {"pawl job wait 17 --timeout 5m", "Until it is finished."},
     {NULL, NULL},
 };
 
 const struct verb verb_job = {
     .name = "job",
-    .summary = "Look at jobs",
+    .summary = "Look at jobs, end them, run them again",
     .group = "Jobs",
     .examples = examples,
     .verbs = verbs,

@@ -11,6 +11,7 @@
 #include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
+#include "cli/steps.h"
 #include "cli/term.h"
 #include "client/inspect.h"
 #include "core/json.h"
@@ -87,6 +88,8 @@ static void put_now(const struct show_state *state, const struct job_view *job)
     } else if (strcmp(job->state, "ready") == 0) {
         buf_printf(
             state->out, "waits for a free worker of queue %s that runs %s", job->queue, job->kind);
+    } else if (strcmp(job->state, "waiting") == 0) {
+        put_wait(state->out, job);
     } else if (strcmp(job->state, "parked") == 0) {
         buf_puts(state->out, "waits for an operator");
     } else {
@@ -171,6 +174,28 @@ static void put_timeline(const struct show_state *state, const struct job_view *
     }
 }
 
+static void put_text(const struct show_state *state, const char *label, const char *text)
+{
+    if (text == NULL)
+        return;
+    put_label(state, label);
+    put_lines(state->out, text);
+}
+
+/* What only some jobs have. */
+static void put_extras(const struct show_state *state, const struct job_view *job)
+{
+    put_text(state, "lane", job->lane);
+    put_text(state, "tags", job->tags);
+    put_text(state, "trace", job->trace);
+    put_text(state, "progress", job->progress);
+    put_text(state, "cancel by", job->cancel_by);
+    if (job->parent_id != 0) {
+        put_label(state, "parent");
+        buf_printf(state->out, "job %lld\n", (long long)job->parent_id);
+    }
+}
+
 static void tell(const struct show_state *state, const struct job_view *job)
 {
     bool color = state->cli->color;
@@ -197,8 +222,18 @@ static void tell(const struct show_state *state, const struct job_view *job)
         put_time(state->out, job->due_at, job->now);
     }
     buf_putc(state->out, '\n');
+    put_extras(state, job);
     put_bytes(state, "payload", job->payload);
     put_bytes(state, "result", job->result);
+    if (job->step != NULL && job->finished_at == 0) {
+        put_label(state, "step");
+        buf_printf(state->out, "%s\n", job->step);
+    }
+    put_bytes(state, "state", job->step_state);
+    if (job->timeline != NULL) {
+        put_label(state, "steps");
+        put_steps(state->out, job->timeline);
+    }
     put_timeline(state, job);
 }
 
@@ -219,6 +254,20 @@ static const struct out_column columns[] = {
     {"payload", "payload", OUT_BYTES},
     {"result", "result", OUT_BYTES},
     {"errors", "errors", OUT_BYTES},
+    {"lane", "lane", OUT_TEXT},
+    {"tags", "tags", OUT_BYTES},
+    {"trace", "trace", OUT_TEXT},
+    {"progress", "progress", OUT_TEXT},
+    {"cancel_by", "cancel by", OUT_TEXT},
+    {"parent_id", "parent", OUT_INT},
+    {"step", "step", OUT_TEXT},
+    {"step_state", "state of the step", OUT_BYTES},
+    {"waits_for", "waits for", OUT_TEXT},
+    {"awaits", "awaits", OUT_TEXT},
+    {"wait_since", "waits since", OUT_TIME},
+    {"wait_until", "waits until", OUT_TIME},
+    {"children_left", "children left", OUT_INT},
+    {"steps", "steps", OUT_BYTES},
 };
 
 static void fill(struct out *out, const struct job_view *job)
@@ -239,6 +288,23 @@ static void fill(struct out *out, const struct job_view *job)
     cell_bytes(out, job->payload);
     cell_bytes(out, job->result);
     out_text(out, job->errors);
+    out_text(out, job->lane);
+    out_text(out, job->tags);
+    out_text(out, job->trace);
+    out_text(out, job->progress);
+    out_text(out, job->cancel_by);
+    if (job->parent_id != 0)
+        out_int(out, job->parent_id);
+    else
+        out_null(out);
+    out_text(out, job->step);
+    cell_bytes(out, job->step_state);
+    out_text(out, wait_word(job));
+    out_text(out, job->awaits);
+    cell_time(out, job->wait_since);
+    cell_time(out, job->wait_until);
+    out_int(out, job->children_left);
+    cell_steps(out, job->timeline);
     out_row(out);
 }
 

@@ -115,13 +115,15 @@ static int run_set(struct cli *cli, struct pawl_err *err)
         rc = verb_usage(cli, err, "--base is longer than --cap");
     if (rc == 0 && set.n_table > 0 && set.retry == NULL)
         set.retry = "table";
-    if (rc == 0 && set.retry != NULL && strcmp(set.retry, "table") == 0 && set.n_table == 0)
-        rc = verb_usage(cli, err, "--retry table needs --table with the delays");
     if (rc == 0)
         rc = cli_connect(cli, "pawl_server", &conn, &target, err);
     if (rc < 0)
         return rc;
     rc = client_kind_set(conn, &set, err);
+    /* Everything else was checked above; whether it has a table already, only the database knows. */
+    if (rc == PAWL_EINVAL && set.n_table == 0 && set.retry != NULL &&
+        strcmp(set.retry, "table") == 0)
+        return verb_usage(cli, err, "--retry table needs --table with the delays");
     if (rc < 0)
         return cli_denied(&target, "pawl_server", err);
     cli_note(cli, "kind %s is set; failures from now on follow it", set.name);
@@ -150,7 +152,9 @@ static const struct option_spec set_options[] = {
     {.name = "table",
      OPTION(OPTION_TEXT, table),
      .value = "TIMES",
-     .help = "The delays one by one: 1s,10s,5m. The last is used for all further attempts"},
+     .help =
+         "The delays one by one: 1s,10s,5m. The last is used for all further attempts. Kept when --retry says "
+         "otherwise later"},
     {.name = "exhausted",
      OPTION(OPTION_CHOICE, exhausted),
      .set_offset = offsetof(struct set_options, exhausted_set),

@@ -30,6 +30,7 @@ static const struct out_column columns[] = {
     {"ready", "READY", OUT_INT},
     {"running", "RUNNING", OUT_INT},
     {"scheduled", "SCHEDULED", OUT_INT},
+    {"retrying", "RETRYING", OUT_INT},
     {"parked", "PARKED", OUT_INT},
     {"oldest_due_at", "OLDEST READY", OUT_TIME},
     {"paused", "PAUSED", OUT_BOOL},
@@ -55,6 +56,7 @@ static void show_queue(void *data, const struct queue_view *queue)
     if (queue->running > 0)
         out_tone(out, TONE_BUSY);
     out_int(out, queue->scheduled);
+    out_int(out, queue->retrying);
     out_int(out, queue->parked);
     if (queue->parked > 0)
         out_tone(out, TONE_BAD);
@@ -241,6 +243,8 @@ static const struct verb *const verbs[] = {
     &verb_queue_list,
     &verb_queue_pause,
     &verb_queue_resume,
+    &verb_queue_allow,
+    &verb_queue_disallow,
     NULL,
 };
 

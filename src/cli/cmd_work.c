@@ -10,8 +10,10 @@
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "cli/worker.h"
+#include "client/inspect.h"
 #include "pg/sync.h"
 
+#define STALL_MS     (30 * MS_PER_S)
 #define LEASE_MIN_MS 100 /* a few renewals have to fit in */
 #define LEASE_MAX_MS ((int64_t)24 * 60 * 60 * MS_PER_S)
 
@@ -29,6 +31,12 @@ struct work_options {
     int64_t min_demand;
     int64_t jitter_ms;
     int64_t poll_max_ms;
+    int64_t min_concurrency;
+    int64_t rollout;
+    int64_t rollout_ms;
+    int64_t memory_max;
+    bool memory_given;
+    int64_t breaker;
     bool stats;
 };
 
@@ -119,6 +127,57 @@ static int split_execs(struct cli *cli, struct processes_handler *handlers, stru
     return 0;
 }
 
+/* Which of our queues are held. */
+struct held {
+    const struct worker_options *options;
+    bool all;
+    bool queues[OPTION_LIST_MAX];
+    size_t n;
+};
+
+static void note_held(void *data, const struct queue_view *queue)
+{
+    struct held *held = data;
+
+    if (queue->paused_at == 0)
+        return;
+    held->all |= strcmp(queue->name, QUEUE_ALL) == 0;
+    for (size_t i = 0; i < held->options->n_queues; i++) {
+        if (!held->queues[i] && strcmp(queue->name, held->options->queues[i]) == 0) {
+            held->queues[i] = true;
+            held->n++;
+        }
+    }
+}
+
+/* Why there was nothing to do. Only a note: if the database does not answer, it is left out. */
+static void say_why_nothing(struct cli *cli, const struct worker_options *options)
+{
+    CLEANUP(sync_close)
+    PGconn *conn = NULL;
+    struct held held = {.options = options};
+    struct pawl_err ignored;
+
+    if (cli_open(cli, options->target, &conn, &ignored) == 0 &&
+        client_queue_list(conn, 1, note_held, &held, &ignored) < 0)
+        held = (struct held){.options = options};
+    if (held.all) {
+        cli_note(cli, "nothing was run: all queues are paused (pawl queue resume --all)");
+        return;
+    }
+    for (size_t i = 0; i < options->n_queues; i++) {
+        if (held.queues[i])
+            cli_note(cli,
+                     "nothing was run: queue %s is paused (pawl queue resume %s)",
+                     options->queues[i],
+                     options->queues[i]);
+    }
+    if (held.n < options->n_queues)
+        cli_note(cli,
+                 "nothing was due for these kinds in %s; see pawl job list",
+                 held.n > 0 ? "the other queues" : "these queues");
+}
+
 static int work_until_stopped(struct cli *cli,
                               struct work *work,
                               const struct worker_options *options,
@@ -150,7 +209,7 @@ static int work_until_stopped(struct cli *cli,
         out_free(work->out);
     }
     if (rc == 0 && options->until_empty && work->n_settled == 0)
-        cli_note(cli, "nothing was due for these kinds in these queues; see pawl job list");
+        say_why_nothing(cli, options);
     return rc;
 }
 
@@ -164,6 +223,12 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
         return verb_usage(cli, err, "--lease must be between 100ms and 1d");
     if (options->poll_ms < 1)
         return verb_usage(cli, err, "--poll must be at least 1ms");
+    if (options->min_concurrency > options->concurrency)
+        return verb_usage(cli, err, "--min-concurrency must not be above --concurrency");
+    if (options->min_concurrency > 0 && options->rollout > 0)
+        return verb_usage(cli, err, "--rollout and --min-concurrency do not go together");
+    if (options->rollout > 0 && options->rollout <= options->concurrency)
+        return verb_usage(cli, err, "--rollout must be above --concurrency");
     for (size_t i = 0; i < options->queues.n; i++) {
         int rc = name_check("queue", options->queues.items[i], err);
 
@@ -212,6 +277,14 @@ static int run(struct cli *cli, struct pawl_err *err)
         .min_demand = (size_t)options->min_demand,
         .jitter_ms = options->jitter_ms,
         .poll_max_ms = options->poll_max_ms,
+        .min_concurrency = (size_t)options->min_concurrency,
+        .rollout = (size_t)options->rollout,
+        .rollout_ms = options->rollout_ms,
+        .memory_percent = options->memory_given ? (int)options->memory_max : MEMORY_GROUP_PERCENT,
+        .memory_machine_percent =
+            options->memory_given ? (int)options->memory_max : MEMORY_MACHINE_PERCENT,
+        .breaker_percent = (int)options->breaker,
+        .stall_ms = STALL_MS,
         .stats = options->stats,
         .log_stderr = options->stderr_to_log,
         .log = cli->log,
@@ -258,6 +331,44 @@ static const struct option_spec options[] = {
      .help = "Run at most N jobs at a time (default 4)",
      .min = 1,
      .max = 1000},
+    {.name = "min-concurrency",
+     OPTION(OPTION_INT, min_concurrency),
+     .value = "N",
+     .help =
+         "Begin with N at a time and find the best number up to --concurrency: more while that brings more "
+         "throughput, fewer when memory, errors or the time that jobs take get out of hand (default: always "
+         "--concurrency)",
+     .min = 1,
+     .max = 1000},
+    {.name = "rollout",
+     OPTION(OPTION_INT, rollout),
+     .value = "N",
+     .help =
+         "Once it goes well with --concurrency, raise it to N and watch: with more than 5 % errors, memory above "
+         "80 % or jobs that take twice as long, go back and say why (default: no)",
+     .min = 1,
+     .max = 1000},
+    {.name = "rollout-for",
+     OPTION(OPTION_DURATION, rollout_ms),
+     .value = "TIME",
+     .help = "How long a rollout is watched before it is kept (default 10m)"},
+    {.name = "memory-max",
+     OPTION(OPTION_INT, memory_max),
+     .set_offset = offsetof(struct work_options, memory_given),
+     .value = "PERCENT",
+     .help =
+         "Claim nothing while more memory than this is in use, of the control group's limit or, without one, of "
+         "the machine's; running jobs go on. 0 never minds (default 80 of a group, 95 of a machine)",
+     .min = 0,
+     .max = 100},
+    {.name = "breaker",
+     OPTION(OPTION_INT, breaker),
+     .value = "PERCENT",
+     .help =
+         "Leave a kind alone for a while when so many of its runs in 30 s fail, then try it with two jobs "
+         "(default: never)",
+     .min = 1,
+     .max = 100},
     {.name = "once",
      OPTION(OPTION_FLAG, once),
      .help =
@@ -314,6 +425,8 @@ static const struct option_spec options[] = {
 static const struct example examples[] = {
     {"pawl work --exec 'hello=cat'", "Jobs of kind hello, from the queue default."},
     {"pawl work --queue mail -c 8 -e 'send=./send.py'", "Eight at a time."},
+    {"pawl work -c 32 --min-concurrency 2 --breaker 50 -e 'render=./render'",
+     "Between 2 and 32 at a time; stop claiming a kind of which half fails."},
     {"pawl work --once -e 'a=./a' -e 'b=./b'", "Two kinds; end when the queue is empty."},
     {NULL, NULL},
 };
@@ -328,6 +441,9 @@ const struct verb verb_work = {
         "the job is tried again later, with a delay that grows from a second to an hour, until its attempts are used "
         "up. The command finds PAWL_JOB_ID, PAWL_JOB_KIND, PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS "
         "and PAWL_JOB_TOKEN in its environment.\n\n"
+        "A command may go on in steps: with exit status 0 a line of JSON on descriptor 3 says how, "
+        "such as {\"next\":\"ship\"} or {\"await\":[\"paid\"],\"next\":\"ship\"}, and the next run finds PAWL_JOB_STEP and "
+        "PAWL_JOB_STATE.\n\n"
         "A job belongs to this worker only as long as its lease is renewed. When the worker dies, another one gets "
         "the job after the lease has run out. A job may therefore run more than once: make it safe to run twice.\n\n"
         "SIGTERM or Ctrl-C stops claiming and waits for running jobs; a second one ends them at once.",

@@ -17,9 +17,17 @@ extern const struct verb verb_db_status;
 extern const struct verb verb_enqueue;
 extern const struct verb verb_help_cmd; /* verb_help is the generator */
 extern const struct verb verb_job;
-extern const struct verb verb_job_show; /* below verb_job */
+extern const struct verb verb_job_show; /* below verb_job, like the next three */
+extern const struct verb verb_job_cancel;
+extern const struct verb verb_job_retry;
+extern const struct verb verb_job_wait;
 extern const struct verb verb_kind;
+extern const struct verb verb_machine;
+extern const struct verb verb_lane;
 extern const struct verb verb_queue;
+extern const struct verb verb_queue_allow; /* below verb_queue */
+extern const struct verb verb_queue_disallow;
+extern const struct verb verb_signal;
 extern const struct verb verb_version;
 extern const struct verb verb_work;
 

@@ -4,7 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/text.h"
+#include "cli/enqueue_rich.h"
+#include "client/enqueue.h"
 #include "core/json.h"
 #include "core/json_walk.h"
 
@@ -13,6 +17,7 @@ struct line {
     struct job_new job;
     bool has_delay;
     bool has_at;
+    bool has_meta; /* tags, trace or correlation */
 };
 
 typedef int (*member_fn)(struct line *line, struct json_span value, struct pawl_err *err);
@@ -127,6 +132,144 @@ static int on_timeout(struct line *line, struct json_span value, struct pawl_err
     return 0;
 }
 
+static int on_unique_key(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return string(line, value, &line->job.unique_key, err);
+}
+
+static int on_lane(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return string(line, value, &line->job.lane, err);
+}
+
+static int on_trace(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    line->has_meta = true;
+    return string(line, value, &line->job.trace, err);
+}
+
+static int on_correlation(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    line->has_meta = true;
+    return string(line, value, &line->job.correlation, err);
+}
+
+static int on_deadline(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return duration(line, value, &line->job.deadline_ms, err);
+}
+
+/* The index of the word, which must be one of them. */
+static int word(struct line *line,
+                struct json_span value,
+                const char *const *words,
+                int *ret_index,
+                struct pawl_err *err)
+{
+    const char *text;
+    int rc = string(line, value, &text, err);
+
+    if (rc < 0)
+        return rc;
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret_index = i;
+            return 0;
+        }
+    }
+    return err_set(err, PAWL_EINVAL, "\"%.40s\" is none of what it can be", text);
+}
+
+static int on_unique_scope(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    int i;
+    int rc = word(line, value, enqueue_scopes, &i, err);
+
+    if (rc == 0)
+        line->job.unique_scope = enqueue_scopes[i];
+    return rc;
+}
+
+static int on_conflict(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    int i;
+    int rc = word(line, value, enqueue_conflicts, &i, err);
+
+    if (rc == 0)
+        line->job.unique_mode = i;
+    return rc;
+}
+
+static int on_retry(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    int i;
+    int rc = word(line, value, enqueue_retries, &i, err);
+
+    if (rc == 0)
+        line->job.retry = i > 0 ? enqueue_retries[i] : NULL;
+    return rc;
+}
+
+static int on_unique_for(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return duration(line, value, &line->job.unique_keep_ms, err);
+}
+
+static int short_wait(struct line *line, struct json_span value, int32_t *ret, struct pawl_err *err)
+{
+    int64_t ms;
+    int rc = duration(line, value, &ms, err);
+
+    if (rc < 0)
+        return rc;
+    if (ms > INT32_MAX)
+        return err_set(err, PAWL_EINVAL, "it must be at most 24 days");
+    *ret = (int32_t)ms;
+    return 0;
+}
+
+static int on_retry_base(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return short_wait(line, value, &line->job.retry_base_ms, err);
+}
+
+static int on_retry_cap(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return short_wait(line, value, &line->job.retry_cap_ms, err);
+}
+
+static int on_parent(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    return number(line, value, 1, INT64_MAX, &line->job.parent_id, err);
+}
+
+/* An array of strings. */
+static int on_tags(struct line *line, struct json_span value, struct pawl_err *err)
+{
+    json_t *array = json_loadb(value.data, value.len, JSON_DECODE_ANY, NULL);
+    size_t n = json_array_size(array);
+    const char **tags = arena_new_array(line->arena, PAWL_TAGS_MAX, const char *);
+    int rc = tags != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
+
+    line->has_meta = true;
+    if (rc == 0 && !json_is_array(array))
+        rc = err_set(err, PAWL_EINVAL, "it must be an array of strings");
+    else if (rc == 0 && n > PAWL_TAGS_MAX)
+        rc = err_set(err, PAWL_ELIMIT, "at most %d tags", PAWL_TAGS_MAX);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const char *text = json_string_value(json_array_get(array, i));
+
+        if (text == NULL)
+            rc = err_set(err, PAWL_EINVAL, "it must be an array of strings");
+        else if ((tags[i] = arena_strdup(line->arena, text)) == NULL)
+            rc = err_set(err, PAWL_ENOMEM, "out of memory");
+    }
+    line->job.tags = tags;
+    line->job.n_tags = rc == 0 ? n : 0;
+    json_decref(array);
+    return rc;
+}
+
 static const struct {
     const char *name;
     member_fn fn;
@@ -139,6 +282,19 @@ static const struct {
     {"delay", on_delay},
     {"at", on_at},
     {"timeout", on_timeout},
+    {"unique_key", on_unique_key},
+    {"unique_scope", on_unique_scope},
+    {"unique_for", on_unique_for},
+    {"on_conflict", on_conflict},
+    {"lane", on_lane},
+    {"tags", on_tags},
+    {"trace", on_trace},
+    {"correlation", on_correlation},
+    {"deadline", on_deadline},
+    {"retry", on_retry},
+    {"retry_base", on_retry_base},
+    {"retry_cap", on_retry_cap},
+    {"parent", on_parent},
 };
 
 #define N_MEMBERS (sizeof(members) / sizeof(*members))
@@ -169,9 +325,10 @@ static int unknown(struct json_span key, struct pawl_err *err)
     err_set(err, PAWL_EINVAL, "a job has no member \"%s\"", typed);
     if (meant != NULL)
         return err_hint(err, "Did you mean \"%s\"?", meant);
-    return err_hint(err,
-                    "A job has kind, queue, payload, priority, delay or at, max_attempts and "
-                    "timeout.");
+    return err_hint(
+        err,
+        "A job has kind, queue, payload, priority, delay or at, max_attempts, timeout and "
+        "what pawl enqueue --help lists.");
 }
 
 int jobs_file_line(const char *text,
@@ -205,6 +362,9 @@ int jobs_file_line(const char *text,
     if (line.job.kind == NULL)
         return err_set(
             err, PAWL_EINVAL, "it has no \"kind\", and none was given on the command line");
-    *ret_job = line.job;
-    return 0;
+    if (line.has_meta)
+        rc = job_new_meta(&line.job, arena, err);
+    if (rc == 0)
+        *ret_job = line.job;
+    return rc;
 }

@@ -27,12 +27,16 @@ static void close_handles(struct worker *worker)
 static void log_stats(struct worker *worker)
 {
     const struct coordinator_stats *stats = coordinator_stats(worker->coordinator);
+    struct coordinator_gauges gauges;
+
+    coordinator_gauges(worker->coordinator, &gauges);
 #define FIELD(name, what) LOG_INT(#name, stats->name),
+#define GAUGE(name, what) LOG_INT(#name, gauges.name),
 #define STAT_MEAN(name) \
     LOG_INT(#name "_us_mean", stats->name.n > 0 ? stats->name.total_us / stats->name.n : 0)
 #define STAT_MAX(name) LOG_INT(#name "_us_max", stats->name.max_us)
     const struct log_field fields[] = {
-        COORDINATOR_COUNTERS(FIELD) STAT_MEAN(claim),
+        COORDINATOR_COUNTERS(FIELD) COORDINATOR_GAUGES(GAUGE) STAT_MEAN(claim),
         STAT_MAX(claim),
         STAT_MEAN(settle),
         STAT_MAX(settle),
@@ -42,6 +46,7 @@ static void log_stats(struct worker *worker)
         STAT_MAX(sweep),
     };
 #undef FIELD
+#undef GAUGE
 #undef STAT_MEAN
 #undef STAT_MAX
 
@@ -152,6 +157,7 @@ static int64_t poll_max_ms(const struct worker_options *options)
 static int open_parts(struct worker *worker, struct pawl_err *err)
 {
     const struct worker_options *options = worker->options;
+    bool dynamic = options->min_concurrency > 0 && options->min_concurrency < options->concurrency;
 
     worker->hands = processes_new(&worker->loop,
                                   &(struct processes_options){
@@ -164,31 +170,40 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
                                   err);
     if (worker->hands == NULL)
         return err->code;
-    worker->coordinator = coordinator_new(&worker->loop,
-                                          &(struct coordinator_options){
-                                              .target = options->target,
-                                              .queues = options->queues,
-                                              .n_queues = options->n_queues,
-                                              .hands = worker->hands,
-                                              .concurrency = options->concurrency,
-                                              .prefetch = options->prefetch,
-                                              .min_demand = options->min_demand,
-                                              .jitter_ms = options->jitter_ms,
-                                              .lease_ms = options->lease_ms,
-                                              .poll_ms = options->poll_ms,
-                                              .poll_max_ms = poll_max_ms(options),
-                                              .drain_ms = options->drain_ms,
-                                              .until_empty = options->until_empty,
-                                              .unprepared = options->unprepared,
-                                              .deaf = options->unprepared,
-                                              .clock = &clock_system,
-                                              .log = options->log,
-                                              .started = on_started,
-                                              .settled = on_settled,
-                                              .stopped = on_stopped,
-                                              .data = worker,
-                                          },
-                                          err);
+    worker->coordinator = coordinator_new(
+        &worker->loop,
+        &(struct coordinator_options){
+            .target = options->target,
+            .queues = options->queues,
+            .n_queues = options->n_queues,
+            .hands = worker->hands,
+            .concurrency = dynamic ? options->min_concurrency : options->concurrency,
+            .max_concurrency = options->concurrency,
+            .min_concurrency = options->min_concurrency,
+            .rollout = options->rollout,
+            .rollout_ms = options->rollout_ms,
+            .memory_percent = options->memory_percent,
+            .memory_machine_percent = options->memory_machine_percent,
+            .breaker = {.percent = options->breaker_percent},
+            .stall_ms = options->stall_ms,
+            .prefetch = options->prefetch,
+            .min_demand = options->min_demand,
+            .jitter_ms = options->jitter_ms,
+            .lease_ms = options->lease_ms,
+            .poll_ms = options->poll_ms,
+            .poll_max_ms = poll_max_ms(options),
+            .drain_ms = options->drain_ms,
+            .until_empty = options->until_empty,
+            .unprepared = options->unprepared,
+            .deaf = options->unprepared,
+            .clock = &clock_system,
+            .log = options->log,
+            .started = on_started,
+            .settled = on_settled,
+            .stopped = on_stopped,
+            .data = worker,
+        },
+        err);
     if (worker->coordinator != NULL)
         return 0;
     processes_close(worker->hands, NULL, NULL);

@@ -25,7 +25,14 @@ struct worker_options {
     size_t prefetch;
     size_t min_demand;
     int64_t jitter_ms;
-    int64_t poll_max_ms; /* 0: the default */
+    int64_t poll_max_ms;    /* 0: the default */
+    size_t min_concurrency; /* below concurrency: it starts there and finds its own number */
+    size_t rollout;         /* raise to this when all is well, and go back when it is not; 0: no */
+    int64_t rollout_ms;     /* how long that is watched */
+    int memory_percent;     /* of a control group's limit: claim nothing above; 0: no gate */
+    int memory_machine_percent; /* of the machine, without one */
+    int breaker_percent;        /* leave a kind alone when so many of its runs fail; 0: never */
+    int64_t stall_ms;           /* say so when the loop stands still for so long; 0: no */
     bool unprepared;
     bool stats; /* logs its counters at the end, and at SIGUSR1 */
     bool log_stderr;

@@ -120,6 +120,40 @@ int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, s
     return rc;
 }
 
+int client_queue_allow(
+    PGconn *conn, const char *queue, const char *role, bool *ret_member, struct pawl_err *err)
+{
+    CLEANUP(query_end)
+    struct query q;
+    int rc = name_check("queue", queue, err);
+
+    query_begin(&q, 0);
+    queue_allow_bind(&q.params, queue, role);
+    if (rc == 0)
+        rc = query_run(&q, conn, STMT(queue_allow), err);
+    if (rc == 0 && query_rows(&q) == 0)
+        rc = err_set(err, PAWL_ENOTFOUND, "there is no role %s", role);
+    if (rc == 0)
+        *ret_member = queue_allow_row(q.result);
+    return rc;
+}
+
+int client_queue_disallow(
+    PGconn *conn, const char *queue, const char *role, bool *ret_was, struct pawl_err *err)
+{
+    CLEANUP(query_end)
+    struct query q;
+    int rc = name_check("queue", queue, err);
+
+    query_begin(&q, 0);
+    queue_disallow_bind(&q.params, queue, role);
+    if (rc == 0)
+        rc = query_run(&q, conn, STMT(queue_disallow), err);
+    if (rc == 0)
+        *ret_was = query_rows(&q) > 0;
+    return rc;
+}
+
 int client_kind_list(PGconn *conn, kind_view_fn fn, void *data, struct pawl_err *err)
 {
     CLEANUP(query_end)

@@ -43,6 +43,18 @@ int client_queue_pause(PGconn *conn, const char *queue, const char *who, struct 
 int client_queue_resume(PGconn *conn, const char *queue, bool *ret_was_paused, struct pawl_err *err)
     MUST_CHECK;
 
+/* Who, of the members of pawl_enqueuer, may enqueue into it. PAWL_ENOTFOUND: no such role. ret_member: it is one. */
+int client_queue_allow(PGconn *conn,
+                       const char *queue,
+                       const char *role,
+                       bool *ret_member,
+                       struct pawl_err *err) MUST_CHECK;
+int client_queue_disallow(PGconn *conn,
+                          const char *queue,
+                          const char *role,
+                          bool *ret_was,
+                          struct pawl_err *err) MUST_CHECK;
+
 typedef void (*kind_view_fn)(void *data, const struct kind_view *kind);
 int client_kind_list(PGconn *conn, kind_view_fn fn, void *data, struct pawl_err *err) MUST_CHECK;
 int client_kind_set(PGconn *conn, const struct kind_set *set, struct pawl_err *err) MUST_CHECK;

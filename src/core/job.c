@@ -88,22 +88,42 @@ static int refuse_byte(const char *what, size_t at, char c, struct pawl_err *err
     return PAWL_EINVAL;
 }
 
-int name_check(const char *what, const char *name, struct pawl_err *err)
+/* The first `len` bytes of a name, which has `whole_len` of them with its version. */
+static int
+check_bytes(const char *what, const char *name, size_t len, size_t whole_len, struct pawl_err *err)
 {
-    if (!name || !*name)
-        return err_set(err, PAWL_EINVAL, "a %s's name cannot be empty", what);
-    for (size_t i = 0; name[i] && i < PAWL_NAME_MAX; i++)
+    for (size_t i = 0; i < len && i < PAWL_NAME_MAX; i++)
         if (i == 0 ? !may_begin(name[i]) : !may_hold(name[i]))
             return refuse_byte(what, i, name[i], err);
-    size_t len = strlen(name);
-    if (len > PAWL_NAME_MAX)
+    if (whole_len > PAWL_NAME_MAX)
         return err_set(err,
                        PAWL_ELIMIT,
                        "a %s's name cannot be longer than %d bytes; this one has %zu",
                        what,
                        PAWL_NAME_MAX,
-                       len);
+                       whole_len);
     return 0;
+}
+
+int name_check(const char *what, const char *name, struct pawl_err *err)
+{
+    if (!name || !*name)
+        return err_set(err, PAWL_EINVAL, "a %s's name cannot be empty", what);
+    return check_bytes(what, name, strlen(name), strlen(name), err);
+}
+
+int kind_check(const char *kind, struct pawl_err *err)
+{
+    const char *at = kind ? strchr(kind, '@') : NULL;
+
+    if (!at || at == kind)
+        return name_check("kind", kind, err);
+    if (at[1] == '\0' || at[1 + strspn(at + 1, "0123456789")] != '\0') {
+        err_set(err, PAWL_EINVAL, "the version of a kind is not a number");
+        err_hint(err, "It stands behind an @, as in order@2.");
+        return PAWL_EINVAL;
+    }
+    return check_bytes("kind", kind, (size_t)(at - kind), strlen(kind), err);
 }
 
 int priority_check(int64_t priority, struct pawl_err *err)

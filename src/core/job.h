@@ -23,7 +23,8 @@
     X(JOB_PARKED, 5, "parked", false)       /* waits for an operator */             \
     X(JOB_DONE, 6, "done", true)                                                    \
     X(JOB_FAILED, 7, "failed", true)                                                \
-    X(JOB_CANCELLED, 8, "cancelled", true)
+    X(JOB_CANCELLED, 8, "cancelled", true)                                          \
+    X(JOB_WAITING, 9, "waiting", false) /* for a signal, its children or its lane */
 
 #define JOB_STATE_ENUM(name, number, text, terminal) name = (number),
 
@@ -45,7 +46,11 @@ int job_state_parse(const char *text, enum job_state *ret_state) MUST_CHECK;
     X(OUTCOME_SNOOZE, 4, "snooze")   /* due again later, the attempt given back */                \
     X(OUTCOME_CANCEL, 5, "cancel")   /* the job moves to history as cancelled */                  \
     X(OUTCOME_RELEASE, 6, "release") /* was not started: due as before, the attempt given back */ \
-    X(OUTCOME_REJECT, 7, "reject")   /* a rule of the business says no: failed, never parked */
+    X(OUTCOME_REJECT, 7, "reject")   /* a rule of the business says no: failed, never parked */   \
+    X(OUTCOME_NEXT, 8, "next")       /* a machine goes on with another step */                    \
+    X(OUTCOME_AWAIT, 9, "await")     /* … when a signal has come, or its time is over */        \
+    X(OUTCOME_SPAWN, 10, "spawn")    /* … when its children are finished */                     \
+    X(OUTCOME_WAIT_ON, 11, "wait")   /* was woken for nothing: not run, waits as before */
 
 /* A job that is exhausted or fails becomes failed, or parked where its kind says so (pawl.kind). */
 
@@ -60,10 +65,15 @@ const char *outcome_text(int kind);
 /* Names of queues and kinds: 1 to PAWL_NAME_MAX bytes of letters, digits and _ . : / -, beginning with a letter, a digit
  * or _. They stand in shells, URLs, log lines and metrics, so nothing that needs quoting. what: "queue" or "kind". */
 int name_check(const char *what, const char *name, struct pawl_err *err) MUST_CHECK;
+/* A kind may carry a version behind its name: order@2. A worker that knows order@1 does not claim it. */
+int kind_check(const char *kind, struct pawl_err *err) MUST_CHECK;
 int priority_check(int64_t priority, struct pawl_err *err) MUST_CHECK;
 
 #define JOB_MAX_ATTEMPTS_DEFAULT 20 /* about eight hours of retries with the default back-off */
 #define JOB_MAX_ATTEMPTS_LIMIT   1000
+
+struct machine;
+struct going_on;
 
 /* A claimed job as its hands see it. */
 struct job {
@@ -76,7 +86,11 @@ struct job {
     int64_t timeout_ms; /* 0: none */
     const char *payload;
     size_t payload_len;
-    struct uuid token; /* the fence: settles, heartbeats and releases carry it */
+    struct uuid token;             /* the fence: settles, heartbeats and releases carry it */
+    const char *trace;             /* NULL: none */
+    const char *lane;              /* NULL: none */
+    int16_t riders;                /* what its end has to look after beyond its row; 0: nothing */
+    const struct machine *machine; /* core/machine.h; NULL: a job that has not gone on yet */
 };
 
 /* How a run ended. Borrowed pointers: valid for the call that passes it on. */
@@ -85,8 +99,10 @@ struct outcome {
     const char *result; /* DONE: bytes; NULL for none */
     size_t result_len;
     const char *error; /* RETRY, FAIL: one or more lines */
-    int64_t delay_ms;  /* RETRY, SNOOZE: -1 lets the retry policy decide */
-    int64_t run_us;    /* how long it ran, by the worker's own steady clock */
+    int64_t delay_ms;  /* RETRY, SNOOZE: -1 lets the retry policy decide; NEXT: until it is due;
+                          AWAIT: until it waits no longer, -1 for ever */
+    const struct going_on *on; /* NEXT, AWAIT, SPAWN: core/machine.h */
+    int64_t run_us;            /* how long it ran, by the worker's own steady clock */
 };
 
 #endif

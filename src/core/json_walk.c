@@ -45,6 +45,17 @@ static size_t skip_value(const char *json, size_t len, size_t at)
     return at;
 }
 
+/* The value that begins at `at`, without the blanks behind it. */
+static struct json_span value_at(const char *json, size_t len, size_t at, size_t *ret_end)
+{
+    size_t end = skip_value(json, len, at);
+
+    *ret_end = end;
+    while (end > at && strchr(" \t\r\n", json[end - 1]) != NULL)
+        end--;
+    return (struct json_span){json + at, end - at};
+}
+
 bool json_looks_object(const char *json, size_t len)
 {
     size_t at = skip_blanks(json, len, 0);
@@ -68,14 +79,24 @@ bool json_walk(const char *json,
         return false;
 
     size_t key_end = skip_string(json, len, at);
-    size_t value = skip_blanks(json, len, skip_blanks(json, len, key_end) + 1);
-    size_t end = skip_value(json, len, value);
 
     *ret_key = (struct json_span){json + at, key_end - at};
-    *pos = end;
-    while (end > value && strchr(" \t\r\n", json[end - 1]) != NULL)
-        end--;
-    *ret_value = (struct json_span){json + value, end - value};
+    *ret_value =
+        value_at(json, len, skip_blanks(json, len, skip_blanks(json, len, key_end) + 1), pos);
+    return true;
+}
+
+bool json_walk_item(const char *json, size_t len, size_t *pos, struct json_span *ret_value)
+{
+    /* Past the opening bracket, or the comma behind the last item. */
+    size_t at = skip_blanks(json, len, *pos);
+
+    if (at >= len || json[at] == ']')
+        return false;
+    at = skip_blanks(json, len, at + 1);
+    if (at >= len || json[at] == ']')
+        return false;
+    *ret_value = value_at(json, len, at, pos);
     return true;
 }
 

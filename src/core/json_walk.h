@@ -28,6 +28,9 @@ bool json_walk(const char *json,
                struct json_span *ret_key,
                struct json_span *ret_value);
 
+/* The same for the items of an array. */
+bool json_walk_item(const char *json, size_t len, size_t *pos, struct json_span *ret_value);
+
 /* The text of a string value, unescaped, in the arena. PAWL_EINVAL when it is no string or holds a
  * NUL. */
 int json_span_string(struct json_span span,

@@ -3,6 +3,7 @@
  * room for, from one queue by equality, the queues taking turns. The jobs are handed on only when
  * the claim's commit is known.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/coordinator_internal.h"
@@ -46,10 +47,25 @@ void coordinator_release_buffered(struct coordinator *c)
     }
 }
 
+void coordinator_release_open(struct coordinator *c)
+{
+    LIST_FOREACH_SAFE(link, after, &c->buffered) {
+        struct slot *slot = slot_of_link(link);
+
+        if (coordinator_may_start(c, slot))
+            continue;
+        c->n_buffered--;
+        give_back(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+    }
+}
+
 static void hand_out(struct coordinator *c, struct slot *slot)
 {
     struct pawl_err err = {0};
 
+    if (slot->run.job.timeout_ms > 0)
+        slot->started_us = clock_mono_us(c->options.clock);
+    slot->told = slot->overran = false; /* a machine comes by more than once */
     list_remove(&slot->link);
     c->n_buffered--;
     list_push(&c->running, &slot->link);
@@ -68,13 +84,18 @@ static void hand_out(struct coordinator *c, struct slot *slot)
 void coordinator_dispatch(struct coordinator *c)
 {
     struct hands *hands = c->options.hands;
-    size_t most = c->options.concurrency + hands->queue_max;
+    size_t most = c->pulse.tuner.now;
     bool any = false;
 
+    /* Hands have their full number of threads whatever we allow: runs that waited in them would be
+     * started beyond it. */
+    if (most == c->pulse.tuner.options.max)
+        most += hands->queue_max;
     while (c->state == COORDINATOR_WORKING && c->n_running < most && !list_empty(&c->buffered)) {
         hand_out(c, slot_of_link(c->buffered.next));
         any = true;
     }
+    c->pulse.window.full |= c->n_running >= c->pulse.tuner.now;
     if (any && hands->ops->flush != NULL)
         hands->ops->flush(hands);
 }
@@ -97,13 +118,19 @@ static void on_jobs(struct coordinator *c, struct claim *claim, const struct bat
     c->stats.claimed += claim->n_slots;
     lease_add(&c->lease, claim);
     for (size_t i = 0; i < claim->n_slots; i++) {
+        if (c->asking_probe != NULL && breaker_room(&c->pulse.breakers, c->asking_probe) > 0)
+            claim->slots[i].probe = breaker_probe(c->asking_probe);
+        if (coordinator_screen(c, &claim->slots[i]))
+            continue;
         list_push(&c->buffered, &claim->slots[i].link);
         c->n_buffered++;
     }
     if (c->state == COORDINATOR_WORKING)
         waker_busy(&c->waker);
-    else
+    if (c->state != COORDINATOR_WORKING || c->pulse.gate.closed)
         coordinator_release_buffered(c);
+    else if (c->pulse.breakers.n_open > 0)
+        coordinator_release_open(c);
 }
 
 static void on_claim_error(struct coordinator *c, const struct batch_end *end)
@@ -129,20 +156,27 @@ static void on_claimed(void *data, const struct batch_end *end)
             on_claim_error(c, end);
         return;
     }
-    int n = PQntuples(end->results[0]);
+    bool more;
+    int n = job_claim_count(end->results[0], &more);
 
     c->backoff_ms = 0;
     c->stats.claims++;
-    c->stats.empty_claims += n == 0;
+    c->stats.empty_claims += n == 0 && !more;
     c->stats.short_claims += n < claim->asked.limit;
     latency_add(&c->stats.claim, end->took_us);
+    /* Probes are looked for from the beginning and leave the mark of the others alone. */
+    if (c->asking_probe != NULL) {
+        breaker_looked(
+            c->asking_probe, n > 0, c->options.n_queues, clock_mono_us(c->options.clock));
+    } else {
+        scan_claimed(scan,
+                     end->results[0],
+                     c->asking_full,
+                     claim->asked.limit,
+                     end->took_us,
+                     clock_mono_us(c->options.clock));
+    }
     /* A call that came while we were asking is about something we may not have seen. */
-    scan_claimed(scan,
-                 end->results[0],
-                 c->asking_full,
-                 claim->asked.limit,
-                 end->took_us,
-                 clock_mono_us(c->options.clock));
     if (c->called_while_asking)
         scan_wake(scan);
     if (n == 0) {
@@ -164,24 +198,74 @@ static size_t count_kinds(const char *const *kinds)
     return n;
 }
 
-static void ask(struct coordinator *c, size_t queue, size_t room)
+/* What may be claimed: all that the hands can run, but for kinds that are left alone. Without
+ * memory for the list, nothing. */
+static const char *const *kinds_to_claim(struct coordinator *c, size_t *ret_n)
 {
     const char *const *kinds = c->options.hands->ops->kinds(c->options.hands);
+    size_t n = count_kinds(kinds);
+
+    *ret_n = n;
+    if (c->pulse.breakers.n_open == 0)
+        return kinds;
+    if (c->kinds_size < n) {
+        const char **larger = realloc(c->kinds, n * sizeof(*larger));
+
+        if (larger == NULL) {
+            *ret_n = 0;
+            return kinds;
+        }
+        c->kinds = larger;
+        c->kinds_size = n;
+    }
+    *ret_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct breaker *b = breakers_find(&c->pulse.breakers, kinds[i]);
+
+        if (b == NULL || b->state == BREAKER_CLOSED)
+            c->kinds[(*ret_n)++] = kinds[i];
+    }
+    return c->kinds;
+}
+
+static void from_beginning(struct job_watermark from[JOB_PRIORITIES])
+{
+    for (size_t i = 0; i < JOB_PRIORITIES; i++)
+        from[i] = (struct job_watermark){.due_us = INT64_MIN};
+}
+
+/* probe: the kind is the one of this breaker, and is looked for from the beginning; else NULL. */
+static void ask(struct coordinator *c,
+                size_t queue,
+                size_t room,
+                const char *const *kinds,
+                size_t n_kinds,
+                struct breaker *probe)
+{
     struct scan *scan = &c->scans[queue];
     int64_t now_us = clock_mono_us(c->options.clock);
     struct job_claim asked = {
         .queue = scan->queue,
         .kinds = kinds,
-        .n_kinds = count_kinds(kinds),
+        .n_kinds = n_kinds,
         .limit = (int32_t)(room < COORDINATOR_CLAIM_MAX ? room : COORDINATOR_CLAIM_MAX),
         .token = uuid_random(),
         .worker = c->worker,
         .lease_ms = c->options.lease_ms,
     };
     struct batch *batch = batch_new(c->claim_conn);
-    struct params *params = batch != NULL ? batch_add(batch, STMT(job_claim)) : NULL;
 
-    c->asking_full = scan_from(scan, now_us, asked.from);
+    c->asking_probe = probe;
+    if (probe != NULL)
+        from_beginning(asked.from);
+    else
+        c->asking_full = scan_from(scan, now_us, asked.from);
+    scan_lane_from(scan, probe != NULL || c->asking_full, asked.lane_from);
+    asked.lanes = probe != NULL || c->asking_full || scan->lanes;
+
+    const struct stmt *stmt = asked.lanes ? STMT(job_claim_lanes) : STMT(job_claim);
+    struct params *params = batch != NULL ? batch_add(batch, stmt) : NULL;
+
     c->asking = params != NULL ? claim_new(&asked) : NULL;
     if (c->asking == NULL) {
         batch_free(batch);
@@ -193,8 +277,10 @@ static void ask(struct coordinator *c, size_t queue, size_t room)
     c->asking->renewed_us = now_us;
     c->asking_queue = queue;
     c->called_while_asking = false;
-    c->stats.full_scans += c->asking_full;
+    c->stats.full_scans += probe != NULL || c->asking_full;
     job_claim_bind(params, &c->asking->asked);
+    c->asking->asked.kinds = NULL; /* sent; the list may change now */
+    c->asking->asked.n_kinds = 0;
     batch_submit(batch, CLAIM_DEADLINE_MS, on_claimed, c);
 }
 
@@ -211,6 +297,36 @@ static bool pick_queue(struct coordinator *c, size_t *ret_queue)
         }
     }
     return false;
+}
+
+/* A kind that is probed, and the queue where it is its turn to be looked for. */
+static struct breaker *pick_probe(struct coordinator *c, size_t *ret_queue)
+{
+    int64_t now_us = clock_mono_us(c->options.clock);
+    size_t pos = 0;
+    struct breaker *b;
+
+    while ((b = breakers_next(&c->pulse.breakers, &pos)) != NULL) {
+        if (breaker_room(&c->pulse.breakers, b) == 0 || now_us < b->look_us)
+            continue;
+        *ret_queue = b->next_queue % c->options.n_queues;
+        return b;
+    }
+    return NULL;
+}
+
+static bool ask_for_probe(struct coordinator *c, size_t room)
+{
+    size_t queue;
+    struct breaker *b = pick_probe(c, &queue);
+
+    if (b == NULL)
+        return false;
+    const char *const kind[] = {b->kind};
+    size_t most = breaker_room(&c->pulse.breakers, b);
+
+    ask(c, queue, most < room ? most : room, kind, 1, b);
+    return true;
 }
 
 bool coordinator_all_empty(const struct coordinator *c)
@@ -235,19 +351,31 @@ static bool is_database_behind(const struct coordinator *c)
 
 void coordinator_pump(struct coordinator *c)
 {
-    size_t most = c->options.concurrency + c->options.prefetch;
-    size_t busy = c->n_running + c->n_buffered;
+    size_t most = c->pulse.tuner.now + c->options.prefetch;
+    size_t busy = c->n_running + c->n_buffered + c->settle.n_sticky;
     size_t queue;
+    size_t n_kinds;
 
-    if (c->state != COORDINATOR_WORKING || c->asking != NULL ||
+    if (c->state != COORDINATOR_WORKING || c->asking != NULL || c->pulse.gate.closed ||
         uv_is_active((uv_handle_t *)&c->backoff_timer))
         return;
     /* Full: the next job that ends brings us back. */
     if (busy >= most || (busy > 0 && most - busy < c->options.min_demand) || is_database_behind(c))
         return;
+    if (c->pulse.breakers.n_open > 0 && ask_for_probe(c, most - busy))
+        return;
+    const char *const *kinds = kinds_to_claim(c, &n_kinds);
+
+    /* All kinds are left alone, so for us there is nothing; the pulse looks when one may be tried
+     * again. */
+    if (n_kinds == 0 && c->pulse.breakers.n_open > 0) {
+        for (size_t i = 0; i < c->options.n_queues; i++)
+            c->scans[i].empty = true;
+        return;
+    }
     if (pick_queue(c, &queue)) {
         c->idle = false;
-        ask(c, queue, most - busy);
+        ask(c, queue, most - busy, kinds, n_kinds, NULL);
     } else if (!c->idle && !c->options.until_empty) {
         /* Once per time that we run dry. */
         c->idle = true;
@@ -272,6 +400,14 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
     if (channel == NULL) {
         /* We may have missed some. */
         coordinator_look(c);
+        return;
+    }
+    if (payload[0] == '!') {
+        coordinator_on_cancelled(c, strtoll(payload + 1, NULL, 10));
+        return;
+    }
+    if (payload[0] == '#') {
+        sweeper_now(&c->sweeper);
         return;
     }
     for (size_t i = 0; i < c->options.n_queues; i++) {

@@ -1,5 +1,5 @@
 /* coordinator: its life from new to free. Where jobs are claimed: claim.c. What happens when they
- * end: finish.c. */
+ * end: finish.c. How it looks after itself: pulse.c. */
 #include "engine/coordinator.h"
 
 #include <assert.h>
@@ -41,9 +41,11 @@ static void register_worker(struct coordinator *c)
                       &(struct worker_start){
                           .id = c->worker,
                           .name = c->name,
+                          .host = c->host,
+                          .pid = (int32_t)getpid(),
                           .queues = c->options.queues,
                           .n_queues = c->options.n_queues,
-                          .slots = (int32_t)c->options.concurrency,
+                          .slots = (int32_t)c->pulse.tuner.now,
                       });
     batch_submit(batch, c->options.lease_ms, on_worker_started, c);
 }
@@ -68,15 +70,23 @@ static struct conn *open_conn(struct coordinator *c, const char *name, conn_stat
                         .clock = c->options.clock,
                         .log = c->options.log,
                         .unprepared = c->options.unprepared,
+                        .n_statements = &c->stats.statements,
                         .on_state = on_state,
                         .on_notify = coordinator_on_notify,
                         .data = c,
                     });
 }
 
-static size_t count_running(void *data)
+static void tell_beat(void *data, struct worker_beat *ret_beat)
 {
-    return ((struct coordinator *)data)->n_running;
+    const struct coordinator *c = data;
+
+    *ret_beat = (struct worker_beat){
+        .running = (int32_t)c->n_running,
+        .buffered = (int32_t)c->n_buffered,
+        .slots = (int32_t)c->pulse.tuner.now,
+        .memory_bytes = c->pulse.memory.rss_bytes,
+    };
 }
 
 /* Nothing in here can fail: libuv's timers only write to their own memory. */
@@ -99,6 +109,8 @@ static void init_parts(struct coordinator *c)
                     .log = o->log,
                     .stats = &c->stats,
                     .settled = coordinator_on_settled,
+                    .due = coordinator_on_due,
+                    .went_on = coordinator_on_went_on,
                     .data = c,
                 });
     lease_init(&c->lease,
@@ -111,7 +123,8 @@ static void init_parts(struct coordinator *c)
                    .log = o->log,
                    .stats = &c->stats,
                    .lost = coordinator_on_lost,
-                   .running = count_running,
+                   .cancelled = coordinator_on_cancelled,
+                   .beat = tell_beat,
                    .data = c,
                });
     sweeper_init(&c->sweeper,
@@ -122,6 +135,7 @@ static void init_parts(struct coordinator *c)
                      .log = o->log,
                      .stats = &c->stats,
                  });
+    notes_init(&c->notes, c->loop, c->settle_conn, &c->running, o->log);
     waker_init(&c->waker,
                &(struct waker_options){
                    .loop = c->loop,
@@ -147,15 +161,14 @@ struct coordinator *
 coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, struct pawl_err *err)
 {
     struct coordinator *c = calloc(1, sizeof(*c));
-    char host[64] = "";
 
     assert(options->n_queues > 0 && options->concurrency > 0 && options->lease_ms > 0);
     if (c != NULL) {
         c->options = *options;
         c->loop = loop;
         c->worker = uuid_random();
-        gethostname(host, sizeof(host) - 1);
-        snprintf(c->name, sizeof(c->name), "%s:%d", host, (int)getpid());
+        gethostname(c->host, sizeof(c->host) - 1);
+        snprintf(c->name, sizeof(c->name), "%s:%d", c->host, (int)getpid());
         list_init(&c->running);
         list_init(&c->buffered);
         c->scans = calloc(options->n_queues, sizeof(*c->scans));
@@ -174,6 +187,7 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
         return NULL;
     }
     init_parts(c);
+    coordinator_pulse_init(c);
     options->hands->finished = coordinator_on_finished;
     options->hands->finished_data = c;
     return c;
@@ -182,15 +196,22 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
 static void check_end(struct coordinator *c);
 
 /* All that follows from what happened in this turn of the loop. */
-static void on_turn(uv_prepare_t *turn)
+void coordinator_turn(struct coordinator *c)
 {
-    struct coordinator *c = turn->data;
-
+    if (c->state == COORDINATOR_NEW || c->state >= COORDINATOR_CLOSING)
+        return;
+    if (c->pulse.watch != NULL)
+        watch_beat(c->pulse.watch);
     coordinator_dispatch(c);
     settle_flush(&c->settle);
     coordinator_pump(c);
     check_end(c);
     c->stats.poll_wakeups = c->waker.n_polls;
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    coordinator_turn(turn->data);
 }
 
 void coordinator_start(struct coordinator *c)
@@ -201,6 +222,7 @@ void coordinator_start(struct coordinator *c)
     conn_start(c->claim_conn);
     lease_start(&c->lease);
     sweeper_start(&c->sweeper);
+    coordinator_pulse_start(c);
     uv_prepare_start(&c->turn, on_turn);
 }
 
@@ -214,6 +236,7 @@ static void on_part_closed(struct coordinator *c)
     if (--c->n_closing > 0)
         return;
     c->state = COORDINATOR_STOPPED;
+    coordinator_pulse_stop(c);
     settle_deinit(&c->settle);
     c->options.stopped(c->options.data, c->left);
 }
@@ -251,7 +274,9 @@ static void close_all(struct coordinator *c)
     close_timer(c, &c->waker.timer);
     close_timer(c, &c->drain_timer);
     close_timer(c, &c->settle.retry);
+    close_timer(c, &c->notes.timer);
     close_timer(c, &c->lease.timer);
+    close_timer(c, &c->pulse.timer);
     close_timer(c, &c->sweeper.sweep_timer);
     close_timer(c, &c->sweeper.history_timer);
     close_turn(c);
@@ -359,6 +384,8 @@ void coordinator_free(struct coordinator *c)
     assert(c->state == COORDINATOR_STOPPED);
     /* Only now: late runs of the hands still pointed into them. */
     lease_deinit(&c->lease);
+    coordinator_pulse_deinit(c);
+    free(c->kinds);
     free(c->scans);
     free(c);
 }
@@ -366,6 +393,12 @@ void coordinator_free(struct coordinator *c)
 const struct coordinator_stats *coordinator_stats(const struct coordinator *c)
 {
     return &c->stats;
+}
+
+void coordinator_note(struct coordinator *c, struct run *run, const char *text)
+{
+    if (c->state < COORDINATOR_CLOSING)
+        notes_add(&c->notes, slot_of_run(run), text);
 }
 
 size_t coordinator_running(const struct coordinator *c)

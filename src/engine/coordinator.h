@@ -18,7 +18,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/breaker.h"
 #include "engine/hands.h"
+#include "engine/memory.h"
 #include "engine/stats.h"
 #include "pg/target.h"
 
@@ -40,10 +42,15 @@ struct coordinator_options {
     const char *const *queues;   /* at least one; claimed from in turn */
     size_t n_queues;
     struct hands *hands;
-    size_t concurrency; /* jobs that run at a time; at least 1 */
-    size_t prefetch;    /* jobs claimed ahead of need: fewer, larger claims */
-    size_t min_demand;  /* while busy, claim only for at least so many */
-    int64_t lease_ms;   /* how long a silent worker is believed alive */
+    size_t concurrency;     /* jobs that run at a time, to begin with; at least 1 */
+    size_t max_concurrency; /* what it may be raised to: the hands' size; 0: concurrency */
+    size_t min_concurrency; /* below max: between the two, as throughput, errors, memory and time
+                               say (engine/tuner.h); 0: as it is set */
+    size_t rollout;         /* raise to this once it is known how it goes without; 0: no */
+    int64_t rollout_ms;     /* and watch for so long whether to go back; 0: 10 min */
+    size_t prefetch;        /* jobs claimed ahead of need: fewer, larger claims */
+    size_t min_demand;      /* while busy, claim only for at least so many */
+    int64_t lease_ms;       /* how long a silent worker is believed alive */
     int64_t
         poll_ms; /* without LISTEN: sleep after the first empty round; doubles up to poll_max_ms */
     int64_t poll_max_ms; /* how long a lost notification goes unnoticed */
@@ -53,6 +60,18 @@ struct coordinator_options {
     bool until_empty; /* stop by itself when nothing is due and nothing runs */
     bool unprepared;  /* no prepared statements: for poolers in transaction mode */
     bool deaf;        /* no LISTEN, only polling: likewise */
+    /* Memory in use above which nothing is claimed; running jobs go on. 0: no gate. */
+    int memory_percent;         /* of a control group's limit */
+    int memory_machine_percent; /* of the machine, where no control group has a limit */
+    int (*memory_read)(void *data,
+                       struct memory_sample *ret_sample,
+                       struct pawl_err *err); /* NULL: memory_read of this machine */
+    void *memory_data;
+    struct breaker_options breaker; /* percent 0: none */
+    int64_t stall_ms;   /* say so when the loop has not turned for so long; 0: nobody watches */
+    int64_t overrun_ms; /* say so when a run goes on so long after its timeout; 0: 10 s */
+    int64_t pulse_ms;   /* how often it looks after itself; 0: 1 s */
+    int64_t window_ms;  /* what the number of jobs at a time is judged by; 0: 5 s */
     const struct clock *clock;
     struct log *log;
     void (*started)(void *data, const struct job *job); /* handed to the hands; may be NULL */
@@ -73,14 +92,34 @@ void coordinator_start(struct coordinator *c);
  * its lease. More calls change nothing. */
 void coordinator_stop(struct coordinator *c);
 
+/* Does now what follows from the events so far, which is otherwise done before the loop sleeps: for
+ * a loop that sleeps in somebody else's. */
+void coordinator_turn(struct coordinator *c);
+
 /* Looks for work now. */
 void coordinator_wake(struct coordinator *c);
+
+/* From now on so many at a time. Running jobs go on; what the hands have not started comes back.
+ * PAWL_EINVAL: it is not between 1 and max_concurrency. */
+int coordinator_set_concurrency(struct coordinator *c,
+                                size_t concurrency,
+                                struct pawl_err *err) MUST_CHECK;
+/* The same, watched for watch_ms (0: rollout_ms): it goes back by itself when more than 5 % of the
+ * runs fail, memory is used above 80 %, or runs take twice as long. */
+int coordinator_rollout(struct coordinator *c,
+                        size_t concurrency,
+                        int64_t watch_ms,
+                        struct pawl_err *err) MUST_CHECK;
+
+/* What a run says about how far it is. A copy of text is taken. */
+void coordinator_note(struct coordinator *c, struct run *run, const char *text);
 
 /* Only after `stopped`, and after the hands are closed too: they report late runs to it. NULL
  * accepted. */
 void coordinator_free(struct coordinator *c);
 
 const struct coordinator_stats *coordinator_stats(const struct coordinator *c);
+void coordinator_gauges(const struct coordinator *c, struct coordinator_gauges *ret_gauges);
 size_t coordinator_running(const struct coordinator *c);
 
 #endif

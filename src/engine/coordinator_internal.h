@@ -1,6 +1,6 @@
 /*
- * coordinator_internal: what coordinator.c (life), claim.c (finding work) and finish.c (from the
- * hands to the settle) share.
+ * coordinator_internal: what coordinator.c (life), claim.c (finding work), finish.c (from the hands
+ * to the settle), pulse.c (memory, kinds that fail) and concurrency.c share.
  *
  * Callbacks only change the state and add to lists. What follows from it happens once at the end of
  * the loop turn, in coordinator_turn: dispatch, flush, pump, check for the end. So no callback runs
@@ -12,11 +12,14 @@
 
 #include "engine/coordinator.h"
 #include "engine/lease.h"
+#include "engine/notes.h"
 #include "engine/scan.h"
 #include "engine/settle.h"
 #include "engine/slot.h"
 #include "engine/sweeper.h"
+#include "engine/tuner.h"
 #include "engine/waker.h"
+#include "engine/watch.h"
 #include "pg/conn.h"
 
 enum coordinator_state {
@@ -28,11 +31,41 @@ enum coordinator_state {
     COORDINATOR_STOPPED,
 };
 
+/* What the number of jobs at a time is judged by. */
+struct window {
+    int64_t since_us; /* steady clock */
+    uint64_t runs;
+    uint64_t errors;
+    bool full; /* all slots were in use at some time */
+    struct quantile took;
+};
+
+/* How the worker looks after itself: pulse.c. */
+struct pulse {
+    uv_timer_t timer;
+    struct memory_gate gate;
+    struct memory_sample memory; /* the last one; limit 0: none yet */
+    bool unreadable;             /* it was said that memory cannot be read */
+    int64_t closed_us;           /* steady clock when the gate closed; 0: it is open */
+    int64_t reminded_us;         /* and when that was said last */
+    struct breakers breakers;
+    struct tuner tuner; /* .now is how many jobs may run at a time */
+    bool rollout_due;   /* asked for in the options, and not begun yet */
+    struct window window;
+    struct quantile recent[2]; /* of this minute and the last */
+    int64_t recent_us;         /* when this one began */
+    int64_t rate_us;           /* since when rate_runs are counted */
+    uint64_t rate_runs;
+    int64_t runs_per_minute;
+    struct watch *watch; /* owned; NULL: nobody watches */
+};
+
 struct coordinator {
     struct coordinator_options options;
     uv_loop_t *loop;
     enum coordinator_state state;
     struct uuid worker;
+    char host[64];
     char name[128]; /* host:pid */
 
     struct conn *claim_conn;  /* claims, sweeps, notifications */
@@ -41,18 +74,23 @@ struct coordinator {
     struct settle settle;
     struct lease lease;
     struct sweeper sweeper;
+    struct notes notes;
     struct waker waker;
+    struct pulse pulse;
 
     struct list buffered; /* slots claimed ahead of need */
     struct list running;  /* slots in the hands */
     size_t n_buffered;
     size_t n_running;
 
-    struct scan *scans;       /* owned; one for each queue */
-    size_t next_queue;        /* whose turn it is */
-    struct claim *asking;     /* the claim on the wire, or NULL */
-    size_t asking_queue;      /* for which queue */
-    bool asking_full;         /* from its beginning */
+    struct scan *scans;           /* owned; one for each queue */
+    size_t next_queue;            /* whose turn it is */
+    struct claim *asking;         /* the claim on the wire, or NULL */
+    size_t asking_queue;          /* for which queue */
+    bool asking_full;             /* from its beginning */
+    struct breaker *asking_probe; /* only for probes of this kind; NULL: for all kinds */
+    const char **kinds;           /* owned; those that may be claimed while some may not */
+    size_t kinds_size;
     bool called_while_asking; /* somebody says that there is work; the answer may not know of it */
     bool idle;                /* all queues are empty and the waker knows */
     int64_t backoff_ms;
@@ -73,9 +111,39 @@ bool coordinator_all_empty(const struct coordinator *c);
 void coordinator_look(void *data);
 void coordinator_on_notify(void *data, const char *channel, const char *payload);
 
+/* pulse.c */
+void coordinator_pulse_init(struct coordinator *c);
+void coordinator_pulse_start(struct coordinator *c);
+void coordinator_pulse_stop(struct coordinator *c); /* the watch; the timer is closed elsewhere */
+void coordinator_pulse_deinit(struct coordinator *c);
+/* Whether there is memory for another run, and its kind is not left alone. */
+bool coordinator_may_start(const struct coordinator *c, const struct slot *slot);
+/* A run ended, as the hands say. */
+void coordinator_note_finished(struct coordinator *c,
+                               struct slot *slot,
+                               const struct outcome *outcome);
+/* A slot is over, as it was settled. */
+void coordinator_note_settled(struct coordinator *c, struct slot *slot, const char *state);
+/* Gives back all that was claimed and not started, also what waits in the hands. */
+void coordinator_recall(struct coordinator *c);
+/* Gives back what was claimed and not started, where its kind is left alone now. */
+void coordinator_release_open(struct coordinator *c);
+
+/* concurrency.c */
+void coordinator_tune(struct coordinator *c, int64_t now_us);
+
 /* finish.c */
 void coordinator_on_finished(void *data, struct run *run, const struct outcome *outcome);
 void coordinator_on_settled(void *data, struct slot *slot, const char *state);
+void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms);
 void coordinator_on_lost(void *data, struct claim *claim);
+void coordinator_on_cancelled(void *data, int64_t job_id);
+
+/* machine.c */
+/* Whether it is settled without having been run. */
+bool coordinator_screen(struct coordinator *c, struct slot *slot);
+/* Whether its next step runs here, under the claim it has. */
+bool coordinator_may_stick(struct coordinator *c, struct slot *slot);
+void coordinator_on_went_on(void *data, struct slot *slot, bool cancelled);
 
 #endif

@@ -15,7 +15,9 @@ void coordinator_on_finished(void *data, struct run *run, const struct outcome *
     /* A job may have enqueued another: whoever works until nothing is due looks once more. */
     if (c->options.until_empty)
         coordinator_look(c);
+    coordinator_note_finished(c, slot, outcome);
     slot_finish(slot, outcome);
+    slot->sticky = coordinator_may_stick(c, slot);
     /* Also when the claim was lost: the token decides, and if nobody took the job over, the outcome
      * is as good as any. */
     settle_add(&c->settle, slot);
@@ -31,6 +33,8 @@ static void count(struct coordinator_stats *stats, const struct slot *slot, cons
         stats->released++;
     else if (slot->item.outcome.kind == OUTCOME_SNOOZE)
         stats->snoozed++;
+    else if (slot->item.outcome.kind >= OUTCOME_NEXT)
+        stats->steps++;
     else if (slot->item.outcome.kind == OUTCOME_DONE)
         stats->done++;
     else if (slot->item.outcome.kind == OUTCOME_CANCEL)
@@ -61,9 +65,19 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
             c->options.log, "job_stale", LOG_INT("job", id), LOG_STR("kind", slot->run.job.kind));
     }
     count(&c->stats, slot, state);
-    /* It may be due again at once. */
+    coordinator_note_settled(c, slot, state);
+    /* The next in its lane has been called. */
+    if (slot->run.job.lane != NULL) {
+        for (size_t i = 0; i < c->options.n_queues; i++) {
+            if (strcmp(c->scans[i].queue, slot->run.job.queue) == 0)
+                scan_lane_left(&c->scans[i]);
+        }
+        coordinator_look(c);
+    }
+    /* It may be due again at once, or its parent. */
     if (c->options.until_empty &&
-        (slot->item.outcome.kind == OUTCOME_RETRY || slot->item.outcome.kind == OUTCOME_SNOOZE))
+        (slot->item.outcome.kind == OUTCOME_RETRY || slot->item.outcome.kind == OUTCOME_SNOOZE ||
+         slot->item.outcome.kind >= OUTCOME_NEXT || (slot->run.job.riders & RIDER_PARENT) != 0))
         coordinator_look(c);
     if (c->options.settled != NULL && slot->item.outcome.kind != OUTCOME_RELEASE) {
         c->options.settled(c->options.data,
@@ -76,6 +90,27 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
     slot_clear(slot);
     if (--claim->n_slots == 0)
         lease_remove(&c->lease, claim);
+}
+
+/* It may be due before we would look. Others who sleep find it with their next look; we, who just
+ * worked, are here. */
+void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms)
+{
+    struct coordinator *c = data;
+
+    if (c->state != COORDINATOR_WORKING)
+        return;
+    if (due_ms > 0) {
+        waker_due(&c->waker, due_ms);
+        return;
+    }
+    for (size_t i = 0; i < c->options.n_queues; i++) {
+        if (strcmp(c->scans[i].queue, slot->run.job.queue) != 0)
+            continue;
+        scan_wake(&c->scans[i]);
+        c->called_while_asking |= c->asking != NULL && c->asking_queue == i;
+        c->idle = false;
+    }
 }
 
 void coordinator_on_lost(void *data, struct claim *claim)
@@ -95,6 +130,32 @@ void coordinator_on_lost(void *data, struct claim *claim)
 
         if (slot->claim != claim)
             continue;
+        list_remove(&slot->link);
+        c->n_buffered--;
+        slot_finish(slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+        settle_add(&c->settle, slot);
+    }
+}
+
+/* Rare, so a walk along the lists does. */
+void coordinator_on_cancelled(void *data, int64_t job_id)
+{
+    struct coordinator *c = data;
+
+    LIST_FOREACH_SAFE(link, after, &c->running) {
+        struct slot *slot = slot_of_link(link);
+
+        if (slot->run.job.id != job_id)
+            continue;
+        slot->told = true;
+        c->options.hands->ops->stop(c->options.hands, &slot->run, STOP_CANCELLED);
+    }
+    LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
+        struct slot *slot = slot_of_link(waiting);
+
+        if (slot->run.job.id != job_id)
+            continue;
+        /* Released, which ends it: the database knows who asked. */
         list_remove(&slot->link);
         c->n_buffered--;
         slot_finish(slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});

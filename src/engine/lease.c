@@ -68,6 +68,24 @@ static bool answered(const PGresult *r, const struct uuid *token)
     return false;
 }
 
+/* Those whose end was asked for and that no notification told us of. */
+static void hear_cancelled(struct lease *lease, const PGresult *r)
+{
+    for (int row = 0; row < PQntuples(r); row++) {
+        const char *at = claim_renew_cancelled(r, row);
+
+        while (at != NULL && *at != '\0') {
+            char *end;
+            int64_t id = strtoll(at, &end, 10);
+
+            if (end == at)
+                break;
+            lease->options.cancelled(lease->options.data, id);
+            at = *end == ',' ? end + 1 : end;
+        }
+    }
+}
+
 static void on_renewed(void *data, const struct batch_end *end)
 {
     struct lease *lease = data;
@@ -92,6 +110,7 @@ static void on_renewed(void *data, const struct batch_end *end)
         else
             lose(lease, claim, "the database no longer knows it");
     }
+    hear_cancelled(lease, end->results[0]);
 }
 
 /* Claims that nothing has renewed for a whole lease. */
@@ -123,6 +142,7 @@ static void on_timer(uv_timer_t *timer)
         batch_free(batch);
         return;
     }
+    struct worker_beat beat = {0};
     size_t n = 0;
 
     LIST_FOREACH(link, &lease->claims) {
@@ -132,12 +152,8 @@ static void on_timer(uv_timer_t *timer)
         if (claim->renewing)
             tokens[n++] = claim->asked.token;
     }
-    claim_renew_bind(params,
-                     &lease->options.worker,
-                     tokens,
-                     n,
-                     lease->options.lease_ms,
-                     (int32_t)lease->options.running(lease->options.data));
+    lease->options.beat(lease->options.data, &beat);
+    claim_renew_bind(params, &lease->options.worker, tokens, n, lease->options.lease_ms, &beat);
     lease->renewing = true;
     lease->sent_us = now_us;
     batch_submit(batch, lease->options.lease_ms / RENEWALS_PER_LEASE, on_renewed, lease);

@@ -17,6 +17,7 @@
 #include "engine/slot.h"
 #include "engine/stats.h"
 #include "pg/conn.h"
+#include "store/claim.h"
 
 struct lease_options {
     uv_loop_t *loop;
@@ -28,7 +29,9 @@ struct lease_options {
     struct coordinator_stats *stats; /* borrowed */
     /* Its runs should end now. Called once per claim. */
     void (*lost)(void *data, struct claim *claim);
-    size_t (*running)(void *data); /* for the worker's row */
+    /* One of its jobs shall end; may be called again and again until it has. */
+    void (*cancelled)(void *data, int64_t job_id);
+    void (*beat)(void *data, struct worker_beat *ret_beat); /* for the worker's row */
     void *data;
 };
 

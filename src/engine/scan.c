@@ -5,11 +5,17 @@ void scan_init(struct scan *scan, const char *queue)
 {
     *scan = (struct scan){.queue = queue, .full_us = INT64_MIN / 2};
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
-        scan->mark[i].due_us = INT64_MIN;
+        scan->mark[i].due_us = scan->lane_mark[i].due_us = INT64_MIN;
 }
 
 void scan_wake(struct scan *scan)
 {
+    scan->empty = false;
+}
+
+void scan_lane_left(struct scan *scan)
+{
+    scan->lanes = true;
     scan->empty = false;
 }
 
@@ -31,36 +37,64 @@ bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_
     return full;
 }
 
+void scan_lane_from(const struct scan *scan, bool full, struct job_watermark from[JOB_PRIORITIES])
+{
+    for (size_t i = 0; i < JOB_PRIORITIES; i++)
+        from[i] = full ? (struct job_watermark){.due_us = INT64_MIN} : scan->lane_mark[i];
+}
+
 static bool before(const struct job_watermark *a, const struct job_watermark *b)
 {
     return a->due_us != b->due_us ? a->due_us < b->due_us : a->id < b->id;
 }
 
+/* cut: a full scan was cut short by its limit, and may have left rows behind the old marks. */
+static void move_marks(struct job_watermark mark[JOB_PRIORITIES],
+                       const struct job_watermark last[JOB_PRIORITIES],
+                       bool cut)
+{
+    for (size_t i = 0; i < JOB_PRIORITIES; i++) {
+        if (last[i].due_us != INT64_MIN && (cut || before(&mark[i], &last[i])))
+            mark[i] = last[i];
+    }
+}
+
 void scan_claimed(
     struct scan *scan, const PGresult *r, bool full, int32_t limit, int64_t took_us, int64_t now_us)
 {
-    int n = PQntuples(r);
-    struct job_watermark last[JOB_PRIORITIES];
+    bool more;
+    int n = job_claim_count(r, &more);
+    bool any_lane = more;
+    struct job_watermark last[2][JOB_PRIORITIES]; /* plain, in lanes */
 
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
-        last[i] = (struct job_watermark){.due_us = INT64_MIN};
+        last[0][i] = last[1][i] = (struct job_watermark){.due_us = INT64_MIN};
     for (int row = 0; row < n; row++) {
         struct job_watermark at = {.due_us = job_claim_due(r, row), .id = job_claim_id(r, row)};
-        struct job_watermark *level = &last[job_claim_priority(r, row)];
+        bool in_lane = job_claim_in_lane(r, row);
+        struct job_watermark *level = &last[in_lane][job_claim_priority(r, row)];
+
+        any_lane |= in_lane;
+        if (before(level, &at))
+            *level = at;
+    }
+    /* What was moved behind is not there any more. */
+    if (more && job_claim_in_lane(r, n)) {
+        struct job_watermark at = {.due_us = job_claim_due(r, n)};
+        struct job_watermark *level = &last[1][job_claim_priority(r, n)];
 
         if (before(level, &at))
             *level = at;
     }
-    for (size_t i = 0; i < JOB_PRIORITIES; i++) {
-        if (last[i].due_us == INT64_MIN)
-            continue;
-        /* A full scan that was cut short by its limit may have left rows behind the old mark. */
-        if ((full && n == limit) || before(&scan->mark[i], &last[i]))
-            scan->mark[i] = last[i];
-    }
-    if (full)
+    move_marks(scan->mark, last[0], full && n == limit);
+    /* Lanes that somebody held are looked at again. */
+    if (!more || job_claim_in_lane(r, n))
+        move_marks(scan->lane_mark, last[1], full && n == limit);
+    if (full) {
         scan->full_cost_us = took_us;
+        scan->lanes = any_lane;
+    }
     scan->want_full = n < limit;
     /* Where a full scan is too dear right now, the next look will do it. */
-    scan->empty = n == 0 && (full || !affordable(scan, now_us));
+    scan->empty = n == 0 && !more && (full || !affordable(scan, now_us));
 }

@@ -22,8 +22,10 @@
 struct scan {
     const char *queue; /* borrowed */
     struct job_watermark mark[JOB_PRIORITIES];
+    struct job_watermark lane_mark[JOB_PRIORITIES]; /* of jobs in lanes */
     bool empty;           /* nothing was found, and nobody has called since */
     bool want_full;       /* nothing is left ahead of the marks */
+    bool lanes;           /* the last full scan met jobs in lanes: look for them every time */
     int64_t full_us;      /* steady clock when the last full scan began */
     int64_t full_cost_us; /* how long it took */
 };
@@ -33,8 +35,14 @@ void scan_init(struct scan *scan, const char *queue);
 /* There may be work again. */
 void scan_wake(struct scan *scan);
 
+/* A job in a lane was settled here: the next one has been called, and is to start at once. */
+void scan_lane_left(struct scan *scan);
+
 /* Fills in where to start. Returns whether it is a full scan. */
 bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES]);
+/* The same for jobs in lanes; full: as scan_from said. The statement itself looks at the last second
+ * again: who is called into a lane is due at once, but seen only after a commit. */
+void scan_lane_from(const struct scan *scan, bool full, struct job_watermark from[JOB_PRIORITIES]);
 
 /* What a claim came back with. full: as scan_from said; limit: as it was asked for. */
 void scan_claimed(struct scan *scan,

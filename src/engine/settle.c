@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/settle_riders.h"
 #include "store/statements.h"
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 2000
-#define TRIES_MAX    2 /* as it is, then as a failure; after that the lease has to sort it out */
+#define CHILD_BYTES  64 /* of a child beside its payload */
+#define TRIES_MAX    2  /* as it is, then as a failure; after that the lease has to sort it out */
 
 static void on_retry(uv_timer_t *timer)
 {
@@ -36,14 +38,18 @@ void settle_add(struct settle *settle, struct slot *slot)
 {
     list_push(&settle->waiting, &slot->link);
     settle->n_waiting++;
+    settle->n_sticky += slot->sticky;
 }
 
 /* What one flush carries. */
 struct load {
     struct uuid ended[SETTLE_BATCH_MAX]; /* tokens of claims of which no job is left */
     size_t n_ended;
-    struct slot *others[SETTLE_BATCH_MAX]; /* outcomes but done */
+    struct slot *others[SETTLE_BATCH_MAX]; /* all but done plain jobs, and machines that go on */
     size_t n_others;
+    struct slot *steps[SETTLE_BATCH_MAX]; /* machines that go on */
+    bool sticky[SETTLE_BATCH_MAX];
+    size_t n_steps;
 };
 
 static int by_id(const void *left, const void *right)
@@ -76,38 +82,72 @@ static size_t put_in_order(struct settle *settle, struct slot **slots, size_t n)
     return kept;
 }
 
-/* Moves what fits into one flush from waiting to flying, the done ones first. */
+static size_t outcome_bytes(const struct outcome *outcome)
+{
+    size_t bytes = outcome->result_len;
+
+    if (outcome->on != NULL) {
+        bytes += outcome->on->state_len;
+        for (size_t i = 0; i < outcome->on->n_children; i++)
+            bytes += CHILD_BYTES + outcome->on->children[i].payload_len;
+    }
+    return bytes;
+}
+
+static bool goes_on(const struct slot *slot)
+{
+    return slot->item.outcome.kind >= OUTCOME_NEXT;
+}
+
+/* Those that end, or wait, are not here any more: the claim of which the last one is on its way is
+ * over. */
+static void count_out(struct settle *settle, struct load *load)
+{
+    for (size_t i = 0; i < settle->n_flying; i++) {
+        struct claim *claim = settle->flying[i]->claim;
+
+        if (settle->flying[i]->sticky)
+            continue;
+        assert(claim->n_unsent > 0);
+        if (--claim->n_unsent == 0)
+            load->ended[load->n_ended++] = claim->asked.token;
+    }
+}
+
+/* Moves what fits into one flush from waiting to flying: the done ones, the others, the machines
+ * that go on. */
 static void gather(struct settle *settle, struct load *load)
 {
     size_t most = settle->n_suspects > 0 ? settle->suspects_max : SETTLE_BATCH_MAX;
     size_t bytes = 0;
     size_t n = 0;
 
-    load->n_ended = load->n_others = 0;
-    while (n + load->n_others < most && !list_empty(&settle->waiting)) {
+    load->n_ended = load->n_others = load->n_steps = 0;
+    for (size_t all = 0; all < most && !list_empty(&settle->waiting); all++) {
         struct slot *slot = slot_of_link(settle->waiting.next);
 
-        bytes += slot->item.outcome.result_len;
-        if (n + load->n_others > 0 && bytes > SETTLE_BYTES_MAX)
+        bytes += outcome_bytes(&slot->item.outcome);
+        if (all > 0 && bytes > SETTLE_BYTES_MAX)
             break;
         list_remove(&slot->link);
-        if (slot->item.outcome.kind == OUTCOME_DONE)
+        if (goes_on(slot)) {
+            load->sticky[load->n_steps] = slot->sticky;
+            load->steps[load->n_steps++] = slot;
+        } else if (slot->item.outcome.kind == OUTCOME_DONE && slot->run.job.riders == 0) {
             settle->flying[n++] = slot;
-        else
+        } else {
             load->others[load->n_others++] = slot;
+        }
     }
     n = put_in_order(settle, settle->flying, n);
-    memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
     settle->n_flying_done = n;
-    settle->n_flying = n + load->n_others;
+    memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
+    n += load->n_others;
+    settle->n_flying_ended = n;
+    memcpy(settle->flying + n, load->steps, load->n_steps * sizeof(*load->steps));
+    settle->n_flying = n + load->n_steps;
     settle->n_waiting -= settle->n_flying;
-    for (size_t i = 0; i < settle->n_flying; i++) {
-        struct claim *claim = settle->flying[i]->claim;
-
-        assert(claim->n_unsent > 0);
-        if (--claim->n_unsent == 0)
-            load->ended[load->n_ended++] = claim->asked.token;
-    }
+    count_out(settle, load);
 }
 
 /* A flush that had no effect, or none that we know of: everything waits again, first in line. */
@@ -116,7 +156,7 @@ static void ungather(struct settle *settle, bool resent)
     while (settle->n_flying > 0) {
         struct slot *slot = settle->flying[--settle->n_flying];
 
-        slot->claim->n_unsent++;
+        slot->claim->n_unsent += !slot->sticky;
         slot->resent |= resent;
         list_unshift(&settle->waiting, &slot->link);
         settle->n_waiting++;
@@ -126,8 +166,30 @@ static void ungather(struct settle *settle, bool resent)
 static void hand_back(struct settle *settle, struct slot **slot, const char *state)
 {
     assert(*slot != NULL);
+    settle->n_sticky -= (*slot)->sticky;
     settle->options.settled(settle->options.data, *slot, state);
     *slot = NULL;
+}
+
+/* What a machine is now. */
+static const char *state_after(const struct slot *slot)
+{
+    if (slot->item.outcome.kind != OUTCOME_NEXT)
+        return "waiting";
+    return slot->item.outcome.delay_ms > 0 ? "scheduled" : "ready";
+}
+
+static void on_step(struct settle *settle, struct slot **slot, bool cancelled)
+{
+    struct slot *here = *slot;
+
+    if (!here->sticky) {
+        hand_back(settle, slot, state_after(here));
+        return;
+    }
+    *slot = NULL;
+    settle->n_sticky--;
+    settle->options.went_on(settle->options.data, here, cancelled);
 }
 
 /* Never more than there are suspects: those behind them are not to suffer. */
@@ -143,8 +205,11 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     struct slot **flying = settle->flying;
     size_t n = settle->n_flying;
     size_t n_done = settle->n_flying_done;
-    const PGresult *done = n_done > 0 ? end->results[0] : NULL;
-    const PGresult *others = n > n_done ? end->results[end->n_results - 1] : NULL;
+    size_t n_ended = settle->n_flying_ended;
+    size_t answer = settle->n_before;
+    const PGresult *done = n_done > 0 ? end->results[answer++] : NULL;
+    const PGresult *others = n_ended > n_done ? end->results[answer++] : NULL;
+    const PGresult *steps = n > n_ended ? end->results[answer++] : NULL;
 
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
         hand_back(settle, &flying[job_settle_done_row(done, row)], "done");
@@ -153,7 +218,19 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
         const char *state;
 
         job_settle_row(others, row, &i, &state);
+        settle->options.due(
+            settle->options.data, flying[n_done + i], job_settle_due_ms(others, row));
         hand_back(settle, &flying[n_done + i], state);
+    }
+    for (int row = 0; steps != NULL && row < PQntuples(steps); row++) {
+        size_t i;
+        bool cancelled;
+
+        job_settle_step_row(steps, row, &i, &cancelled);
+        if (!flying[n_ended + i]->sticky)
+            settle->options.due(
+                settle->options.data, flying[n_ended + i], job_settle_due_ms(steps, row));
+        on_step(settle, &flying[n_ended + i], cancelled);
     }
     /* What is missing from the answers was no longer ours. */
     for (size_t i = 0; i < n; i++) {
@@ -188,6 +265,8 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
                         .delay_ms = -1,
                         .run_us = slot->item.outcome.run_us,
                     });
+        settle->n_sticky -= slot->sticky;
+        slot->sticky = false;
         return;
     }
     /* Given up. It is never sent, so no settle ends its claim: once the other jobs of the claim are
@@ -195,6 +274,7 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
     list_remove(&slot->link);
     settle->n_waiting--;
     settle->n_suspects--;
+    settle->n_sticky -= slot->sticky;
     settle->options.settled(settle->options.data, slot, NULL);
 }
 
@@ -239,34 +319,41 @@ static void on_flushed(void *data, const struct batch_end *end)
 static bool fill_batch(struct settle *settle, struct batch *batch, struct load *load)
 {
     const struct job_settle *items[SETTLE_BATCH_MAX];
-    size_t n_done;
 
     gather(settle, load);
     for (size_t i = 0; i < settle->n_flying; i++)
         items[i] = &settle->flying[i]->item;
-    n_done = settle->n_flying_done;
 
+    size_t n_done = settle->n_flying_done;
+
+    if (settle_let_go(batch, settle->flying, settle->n_flying, &settle->n_before) < 0)
+        return false;
     struct params *done = n_done > 0 ? batch_add(batch, STMT(job_settle_done)) : NULL;
     struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
+    struct params *steps = load->n_steps > 0 ? batch_add(batch, STMT(job_settle_step)) : NULL;
+    size_t n_ended = load->n_ended;
 
+    if ((n_done > 0 && done == NULL) || (load->n_others > 0 && others == NULL) ||
+        (load->n_steps > 0 && steps == NULL))
+        return false;
     /* Claims end with the last statement, when all their jobs are gone. */
-    if (done != NULL) {
-        job_settle_done_bind(done,
-                             items,
-                             n_done,
-                             settle->options.worker,
+    if (steps != NULL) {
+        job_settle_step_bind(steps,
+                             items + settle->n_flying_ended,
+                             load->sticky,
+                             load->n_steps,
                              load->ended,
-                             others == NULL ? load->n_ended : 0);
+                             n_ended);
+        n_ended = 0;
     }
     if (others != NULL) {
-        job_settle_bind(others,
-                        items + n_done,
-                        load->n_others,
-                        settle->options.worker,
-                        load->ended,
-                        load->n_ended);
+        job_settle_bind(
+            others, items + n_done, load->n_others, settle->options.worker, load->ended, n_ended);
+        n_ended = 0;
     }
-    return (n_done == 0 || done != NULL) && (load->n_others == 0 || others != NULL);
+    if (done != NULL)
+        job_settle_done_bind(done, items, n_done, settle->options.worker, load->ended, n_ended);
+    return settle_follow(batch, settle->flying, settle->n_flying) == 0;
 }
 
 void settle_flush(struct settle *settle)

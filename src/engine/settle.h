@@ -3,7 +3,7 @@
  * under way, and what finishes meanwhile is gathered into the next one: under load many outcomes
  * share a commit, and a single one never waits.
  *
- * What is conserved: every slot given to settle_add comes back through `settled` exactly once: with
+ * What is conserved: every slot given to settle_add comes back through `settled` (or, a machine that goes on here, `went_on`) exactly once: with
  * the state the database gave the job, or with NULL when its token was stale. A settle whose commit
  * is unknown is sent again with the same tokens; the guard in the statements makes that one effect.
  * Coordinator's thread only.
@@ -36,17 +36,24 @@ struct settle_options {
     struct coordinator_stats *stats; /* borrowed */
     /* The slot is the callee's again. state NULL: stale. */
     void (*settled)(void *data, struct slot *slot, const char *state);
+    /* Before that, for one that goes on living: due again in so many ms; INT64_MAX: not by itself. */
+    void (*due)(void *data, const struct slot *slot, int64_t due_ms);
+    /* Instead, for one that is sticky: its step is committed, and it still is this process's. */
+    void (*went_on)(void *data, struct slot *slot, bool cancelled);
     void *data;
 };
 
 struct settle {
     struct settle_options options;
     struct list waiting;
-    struct slot *flying[SETTLE_BATCH_MAX]; /* the done ones first */
+    struct slot *flying[SETTLE_BATCH_MAX]; /* the done ones first, the machines that go on last */
     size_t n_waiting;
     size_t n_flying;
+    size_t n_sticky; /* of both: machines that come back */
     size_t n_flying_done;
-    uv_timer_t retry; /* runs while a failed flush waits to be sent again */
+    size_t n_flying_ended; /* with the done ones */
+    size_t n_before;       /* statements before those that settle them */
+    uv_timer_t retry;      /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
     /* Some outcome of a batch was refused: of those first in line at most so many are sent at a
      * time, halved until it is found, doubled again with every flush that is accepted. */

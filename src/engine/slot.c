@@ -1,6 +1,7 @@
 /* slot: the memory of claimed jobs. One allocation for a claim's slots; payloads are not copied. */
 #include "engine/slot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,9 +28,25 @@ static int by_urgency(const void *left, const void *right)
     return (a->run.job.id > b->run.job.id) - (a->run.job.id < b->run.job.id);
 }
 
+static int fill_machine(struct slot *slot, PGresult *result, int row)
+{
+    struct slot_machine *machine = calloc(1, sizeof(*machine));
+
+    if (machine == NULL)
+        return PAWL_ENOMEM;
+    if (!job_claim_machine(result, row, &machine->view)) {
+        free(machine);
+        return 0;
+    }
+    slot->machine = machine;
+    slot->run.job.machine = &machine->view;
+    return 0;
+}
+
 int claim_fill(struct claim *claim, PGresult *result)
 {
-    size_t n = (size_t)PQntuples(result);
+    bool more;
+    size_t n = (size_t)job_claim_count(result, &more);
     bool sorted = true;
 
     claim->slots = calloc(n > 0 ? n : 1, sizeof(*claim->slots));
@@ -38,6 +55,14 @@ int claim_fill(struct claim *claim, PGresult *result)
     for (size_t i = 0; i < n; i++) {
         job_claim_row(result, (int)i, &claim->asked, &claim->slots[i].run.job);
         claim->slots[i].due_us = job_claim_due(result, (int)i);
+        if (claim->slots[i].run.job.riders >= RIDER_MACHINE &&
+            fill_machine(&claim->slots[i], result, (int)i) < 0) {
+            while (i-- > 0)
+                free(claim->slots[i].machine);
+            free(claim->slots);
+            claim->slots = NULL;
+            return PAWL_ENOMEM;
+        }
         sorted = sorted && (i == 0 || by_urgency(&claim->slots[i - 1], &claim->slots[i]) < 0);
     }
     /* They mostly are: the update reaches them in the order in which they were picked. */
@@ -52,6 +77,7 @@ int claim_fill(struct claim *claim, PGresult *result)
     }
     claim->result = result;
     claim->n_slots = n;
+    claim->n_filled = n;
     claim->n_unsent = n;
     return 0;
 }
@@ -61,7 +87,7 @@ void claim_free(struct claim *claim)
     if (claim == NULL)
         return;
     if (claim->slots != NULL) {
-        for (int i = 0; i < PQntuples(claim->result); i++)
+        for (size_t i = 0; i < claim->n_filled; i++)
             slot_clear(&claim->slots[i]);
     }
     free(claim->slots);
@@ -69,22 +95,83 @@ void claim_free(struct claim *claim)
     free(claim);
 }
 
+/* What the last run came to. */
+static void forget_outcome(struct slot *slot)
+{
+    free(slot->result);
+    free(slot->error);
+    free(slot->on);
+    slot->result = NULL;
+    slot->error = NULL;
+    slot->on = NULL;
+}
+
 void slot_clear(struct slot *slot)
 {
     list_remove(&slot->link);
-    free(slot->result);
-    free(slot->error);
-    slot->result = NULL;
-    slot->error = NULL;
+    forget_outcome(slot);
+    free(slot->note);
+    slot->note = NULL;
+    if (slot->machine != NULL)
+        free(slot->machine->state);
+    free(slot->machine);
+    slot->machine = NULL;
+    slot->run.job.machine = NULL;
+}
+
+int slot_go_on(struct slot *slot, int64_t now_us)
+{
+    const struct going_on *on = slot->item.outcome.on;
+    struct slot_machine *machine = slot->machine;
+
+    if (machine == NULL) {
+        machine = calloc(1, sizeof(*machine));
+        if (machine == NULL)
+            return PAWL_ENOMEM;
+        machine->since_us = now_us;
+    }
+    if (on->state != NULL) {
+        char *state = malloc(on->state_len + 1);
+
+        if (state == NULL) {
+            if (slot->machine == NULL)
+                free(machine);
+            return PAWL_ENOMEM;
+        }
+        memcpy(state, on->state, on->state_len);
+        state[on->state_len] = '\0';
+        free(machine->state);
+        machine->state = state;
+        machine->view.state = state;
+        machine->view.state_len = on->state_len;
+    }
+    snprintf(machine->step, sizeof(machine->step), "%s", on->step);
+    machine->view = (struct machine){
+        .step = machine->step,
+        .state = machine->view.state,
+        .state_len = machine->view.state_len,
+        .seen = machine->view.seen,
+    };
+    machine->n_steps++;
+    slot->machine = machine;
+    slot->run.job.machine = &machine->view;
+    slot->run.job.riders |= RIDER_MACHINE;
+    slot->run.job.attempt = 1;
+    forget_outcome(slot);
+    slot->sticky = false;
+    return 0;
 }
 
 void slot_finish(struct slot *slot, const struct outcome *outcome)
 {
-    free(slot->result);
-    free(slot->error);
-    slot->result = NULL;
-    slot->error = NULL;
+    forget_outcome(slot);
     slot->item.outcome = *outcome;
+    if (outcome->on != NULL) {
+        slot->on = going_on_copy(outcome->on);
+        slot->item.outcome.on = slot->on;
+        if (slot->on == NULL)
+            slot->item.outcome.kind = OUTCOME_RETRY;
+    }
     if (outcome->error != NULL)
         slot->error = strdup(outcome->error);
     if (outcome->result != NULL) {

@@ -20,6 +20,7 @@
 #include <libpq-fe.h>
 
 #include "base/list.h"
+#include "core/machine.h"
 #include "engine/hands.h"
 #include "store/job.h"
 
@@ -31,6 +32,7 @@ struct claim {
     struct job_claim asked; /* token, queue (borrowed from the options), worker */
     PGresult *result;       /* owned; kinds and payloads of the jobs point into it */
     struct slot *slots;     /* owned array */
+    size_t n_filled;        /* slots there are */
     size_t n_slots;         /* slots that are not settled; the claim is over when there is none */
     size_t n_unsent;        /* of these, not in a settle on the wire: at 0 that settle ends it */
     int64_t renewed_us;     /* steady clock at the send of the claim or of the last renewal */
@@ -42,12 +44,29 @@ struct slot {
     struct run run; /* what the hands see */
     struct list link;
     struct claim *claim;
-    int64_t due_us;         /* when it was due: orders the jobs of a claim */
-    struct job_settle item; /* filled in when the hands report; texts owned by the slot */
-    char *result;           /* owned */
-    char *error;            /* owned */
-    int tries;              /* settles that failed for this outcome alone */
-    bool resent; /* an earlier settle of it may have been committed without our knowing */
+    int64_t due_us;               /* when it was due: orders the jobs of a claim */
+    struct job_settle item;       /* filled in when the hands report; texts owned by the slot */
+    char *result;                 /* owned */
+    char *error;                  /* owned */
+    char *note;                   /* owned; what it said about how far it is, not sent yet */
+    struct going_on *on;          /* owned; how a machine goes on */
+    struct slot_machine *machine; /* owned; NULL: not a machine (yet) */
+    bool sticky;                  /* its settle keeps the claim, and it goes on here */
+    int tries;                    /* settles that failed for this outcome alone */
+    int64_t started_us; /* steady clock when the hands got it; only where there is a timeout */
+    unsigned probe;     /* of its kind's breaker; 0: none (engine/breaker.h) */
+    bool told;          /* to end, by us: how it ends says nothing about its kind */
+    bool overran;       /* it was said that it runs beyond its timeout */
+    bool resent;        /* an earlier settle of it may have been committed without our knowing */
+};
+
+/* Where a machine is, while it is here. */
+struct slot_machine {
+    struct machine view; /* what run.job.machine points to */
+    char *state; /* owned: what a step left that ran here; NULL: view.state is the claim's */
+    char step[PAWL_NAME_MAX + 1]; /* likewise */
+    int64_t since_us;             /* steady clock when the first step here began */
+    unsigned n_steps;             /* that ran here without a new claim */
 };
 
 struct claim *claim_new(const struct job_claim *asked) MUST_CHECK;
@@ -60,6 +79,9 @@ void claim_free(struct claim *claim); /* with all its slots; NULL accepted */
 /* Takes copies of what the outcome points to. Out of memory turns it into a retry without a text.
  */
 void slot_finish(struct slot *slot, const struct outcome *outcome);
+/* Its `next` is committed: run.job is at the next step now, and nothing is left of the outcome.
+ * PAWL_ENOMEM: it stays as it is. */
+int slot_go_on(struct slot *slot, int64_t now_us) MUST_CHECK;
 /* Off its list, texts freed. The memory goes with the claim. */
 void slot_clear(struct slot *slot);
 

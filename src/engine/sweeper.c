@@ -3,6 +3,7 @@
 
 #include "base/rand.h"
 #include "store/claim.h"
+#include "store/job.h"
 #include "store/statements.h"
 #include "store/worker.h"
 
@@ -17,6 +18,29 @@ static void on_sweep_timer(uv_timer_t *timer)
     sweep(timer->data);
 }
 
+static void on_mended(void *data, const struct batch_end *end)
+{
+    struct sweeper *sweeper = data;
+
+    if (end->verdict != PG_VERDICT_OK)
+        log_warn_err(sweeper->options.log, "lanes_mend", end->err, LOG_INT("tries", 1));
+}
+
+/* A transaction of its own, so that it sees who was moved behind meanwhile. The lanes stay marked
+ * until it is through, and the next sweep of anybody sees that. */
+static void mend(struct sweeper *sweeper)
+{
+    struct batch *batch = batch_new(sweeper->options.conn);
+    struct params *params = batch != NULL ? batch_add(batch, STMT(lanes_mend)) : NULL;
+
+    if (params == NULL) {
+        batch_free(batch);
+        return;
+    }
+    lanes_mend_bind(params, SWEEP_LANES_MAX);
+    batch_submit(batch, SWEEP_DEADLINE_MS, on_mended, sweeper);
+}
+
 static void on_swept(void *data, const struct batch_end *end)
 {
     struct sweeper *sweeper = data;
@@ -27,14 +51,21 @@ static void on_swept(void *data, const struct batch_end *end)
         return;
     }
     int n = PQntuples(end->results[0]);
+    int64_t id;
+    const char *state;
 
     latency_add(&sweeper->options.stats->sweep, end->took_us);
+    if (n > 0) {
+        /* The last row may be about lanes. */
+        claim_sweep_row(end->results[0], n - 1, &id, &state);
+        if (id == 0) {
+            n--;
+            mend(sweeper);
+        }
+    }
     sweeper->options.stats->swept += (uint64_t)n;
 
     for (int row = 0; row < n; row++) {
-        int64_t id;
-        const char *state;
-
         claim_sweep_row(end->results[0], row, &id, &state);
         log_warn(sweeper->options.log,
                  "claim_sweep",
@@ -43,12 +74,13 @@ static void on_swept(void *data, const struct batch_end *end)
                  LOG_STR("why", "the worker died or lost its lease"));
     }
     /* There may be more where these came from. */
-    if (n > 0 && uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
+    if ((n > 0 || sweeper->again) && uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
         sweep(sweeper);
 }
 
 static void sweep(struct sweeper *sweeper)
 {
+    sweeper->again = sweeper->sweeping;
     if (sweeper->sweeping)
         return;
     struct batch *batch = batch_new(sweeper->options.conn);
@@ -111,6 +143,12 @@ void sweeper_start(struct sweeper *sweeper)
      * sweep together. */
     uv_timer_start(&sweeper->sweep_timer, on_sweep_timer, rand_below(every_ms / 4 + 1), every_ms);
     uv_timer_start(&sweeper->history_timer, on_history_timer, rand_below(1000), HISTORY_EVERY_MS);
+}
+
+void sweeper_now(struct sweeper *sweeper)
+{
+    if (uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
+        sweep(sweeper);
 }
 
 void sweeper_stop(struct sweeper *sweeper)

@@ -12,7 +12,8 @@
 #include "engine/stats.h"
 #include "pg/conn.h"
 
-#define SWEEP_CLAIMS_MAX 20 /* claims in one run: bounds how long its locks are held */
+#define SWEEP_LANES_MAX  1000 /* lanes mended in one run */
+#define SWEEP_CLAIMS_MAX 20   /* claims in one run: bounds how long its locks are held */
 
 struct sweeper_options {
     uv_loop_t *loop;
@@ -27,10 +28,13 @@ struct sweeper {
     uv_timer_t sweep_timer;
     uv_timer_t history_timer;
     bool sweeping;
+    bool again; /* somebody asked meanwhile */
 };
 
 void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options);
 void sweeper_start(struct sweeper *sweeper);
+/* A lane waits to be mended. */
+void sweeper_now(struct sweeper *sweeper);
 void sweeper_stop(struct sweeper *sweeper);
 
 #endif

@@ -116,6 +116,13 @@ static void sleep_until_due(struct waker *waker)
     batch_submit(batch, DUE_DEADLINE_MS, on_due, waker);
 }
 
+void waker_due(struct waker *waker, int64_t due_ms)
+{
+    if (uv_is_active((uv_handle_t *)&waker->timer) &&
+        due_ms < (int64_t)uv_timer_get_due_in(&waker->timer))
+        sleep_for(waker, due_ms + 1);
+}
+
 /* Without LISTEN: longer and longer. */
 static void doze(struct waker *waker)
 {

@@ -61,6 +61,9 @@ struct waker {
 
 void waker_init(struct waker *waker, const struct waker_options *options);
 
+/* A job of our queues is due in so many ms: a sleep that is longer is cut short. */
+void waker_due(struct waker *waker, int64_t due_ms);
+
 /* Nothing was due in any queue. */
 void waker_idle(struct waker *waker);
 /* Jobs were found. */

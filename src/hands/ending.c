@@ -121,12 +121,46 @@ static bool result_fits(const struct ending_facts *facts)
     return out->len <= facts->result_max || out->data[out->len - 1] == '\n';
 }
 
-struct outcome ending_outcome(const struct ending_facts *facts, struct buf *text)
+void ending_memory_free(struct ending_memory *memory)
 {
+    arena_deinit(&memory->arena);
+}
+
+/* Exit status 0, and it said how its job goes on. What it printed is no result then. A line that
+ * makes no sense is a failure of the step. */
+static struct outcome
+said_outcome(const struct ending_facts *facts, struct buf *text, struct ending_memory *memory)
+{
+    struct pawl_err err = {0};
+    const struct buf *says = facts->says;
+    int rc = facts->says_code;
+    if (rc == 0)
+        rc = control_parse(
+            says->data, says->len, facts->queue, &memory->arena, &memory->control, &err);
+    else if (rc == PAWL_ELIMIT)
+        err_set(&err, rc, "it has more than %d bytes", CONTROL_LINE_MAX);
+    else
+        err_set(&err, rc, "it could not be read: out of memory or a broken pipe");
+    if (rc == 0)
+        return memory->control.outcome;
+    buf_printf(text, "exit status 0, but the control line is wrong: %s", err.message);
+    if (err.detail[0] != '\0')
+        buf_printf(text, ". %s", err.detail);
+    tail_put(facts->err_tail, text);
+    return error_outcome(OUTCOME_RETRY, -1, text);
+}
+
+struct outcome
+ending_outcome(const struct ending_facts *facts, struct buf *text, struct ending_memory *ret_memory)
+{
+    arena_init(&ret_memory->arena, CONTROL_ARENA_MAX);
     if (facts->stopped)
         return stopped_outcome(facts, text);
 
     const struct ending *ending = &facts->ending;
+    if (ending->kind == ENDING_EXITED && ending->status == 0 &&
+        (facts->says->len > 0 || facts->says_code != 0))
+        return said_outcome(facts, text, ret_memory);
     if (ending->kind == ENDING_EXITED && ending->status == 0) {
         struct ending_facts whole = *facts;
         if (whole.out_code == 0 && !result_fits(facts))

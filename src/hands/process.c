@@ -9,11 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/defer.h"
+#include "core/control.h"
 #include "hands/ending.h"
 #include "hands/spawn.h"
 #include "hands/tail.h"
 
-#define EXIT_LOOK_MS 20 /* without a pidfd: how often to look whether the command has ended */
+/* A state, a thousand signals and ten thousand children at their largest are more, but who has so much
+ * keeps it elsewhere. */
+#define PROCESS_TOLD_MAX ((size_t)256 * 1024 * 1024)
+
+#define EXIT_LOOK_MS     20 /* without a pidfd: how often to look whether the command has ended */
 
 enum phase { PHASE_RUNNING, PHASE_STOPPING, PHASE_KILLED, PHASE_DRAINING };
 
@@ -37,11 +43,14 @@ struct process {
     uv_poll_t in_poll;
     uv_poll_t out_poll;
     uv_poll_t err_poll;
+    uv_poll_t says_poll;
     unsigned n_handles; /* initialised and not yet closed */
 
     struct buf out;
     int out_code; /* see struct ending_facts */
     struct tail err_tail;
+    struct buf says;
+    int says_code; /* likewise */
     int64_t started_us;
     int64_t run_us;
 };
@@ -54,6 +63,7 @@ static void process_free(struct process *p)
 {
     struct process_host *host = p->host;
     buf_deinit(&p->out);
+    buf_deinit(&p->says);
     free(p);
     host->n_open--;
     host->released(host);
@@ -95,6 +105,7 @@ static void process_close(struct process *p)
     spawn_close_fd(&p->spawned.in_reader);
     poll_close(&p->out_poll, &p->spawned.out);
     poll_close(&p->err_poll, &p->spawned.err);
+    poll_close(&p->says_poll, &p->spawned.says);
     uv_close((uv_handle_t *)&p->timer, on_closed);
     if (p->exit_timer.data)
         uv_close((uv_handle_t *)&p->exit_timer, on_closed);
@@ -128,8 +139,13 @@ static void process_report(struct process *p)
                                  .out = &p->out,
                                  .out_code = p->out_code,
                                  .result_max = host->result_max,
+                                 .says = &p->says,
+                                 .says_code = p->says_code,
+                                 .queue = run->job.queue,
                                  .err_tail = &p->err_tail};
-    struct outcome outcome = ending_outcome(&facts, &text);
+    CLEANUP(ending_memory_free)
+    struct ending_memory memory;
+    struct outcome outcome = ending_outcome(&facts, &text, &memory);
     outcome.run_us = p->run_us;
     log_debug(host->log,
               "process_end",
@@ -233,6 +249,37 @@ static void on_err(uv_poll_t *poll, int status, int events)
     report_when_drained(p);
 }
 
+/* As pipe_read. What is said after the command has ended counts for nothing, so nobody waits for
+ * its end: whatever is left behind may hold it open. */
+static bool says_read(struct process *p)
+{
+    if (p->spawned.says < 0)
+        return false;
+    ssize_t n;
+    do
+        n = read(p->spawned.says, p->host->chunk, PROCESS_CHUNK);
+    while (n < 0 && errno == EINTR);
+
+    if (n > 0) {
+        if (p->says_code == 0)
+            p->says_code = buf_append(&p->says, p->host->chunk, (size_t)n);
+        return true;
+    }
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    if (n < 0 && p->says_code == 0)
+        p->says_code = PAWL_EFAILED;
+    poll_close(&p->says_poll, &p->spawned.says);
+    return false;
+}
+
+static void on_says(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    says_read(poll->data);
+}
+
 /* Everything the command wrote before it ended is in the pipe by now; take it, so that it cannot be
  * lost to a slow loop. Bounded, because something it left behind may go on writing: by the largest
  * pipe an ordinary user can make. */
@@ -242,6 +289,9 @@ static void pipes_read_out(struct process *p)
         ;
     for (size_t n = 0; n < 1024 * 1024 && pipe_read(p, false); n += PROCESS_CHUNK)
         ;
+    for (size_t n = 0; n < 1024 * 1024 && says_read(p); n += PROCESS_CHUNK)
+        ;
+    poll_close(&p->says_poll, &p->spawned.says);
 }
 
 static void in_close(struct process *p)
@@ -425,6 +475,8 @@ static int polls_open(struct process *p)
         r = poll_open(p, &p->out_poll, p->spawned.out, UV_READABLE, on_out);
     if (r == 0)
         r = poll_open(p, &p->err_poll, p->spawned.err, UV_READABLE, on_err);
+    if (r == 0)
+        r = poll_open(p, &p->says_poll, p->spawned.says, UV_READABLE, on_says);
     if (r == 0 && p->spawned.in >= 0)
         r = poll_open(p, &p->in_poll, p->spawned.in, UV_WRITABLE, on_in);
     return r;
@@ -437,10 +489,12 @@ static struct process *process_new(struct process_host *host, struct run *run)
         return NULL;
     p->host = host;
     p->run = run;
-    p->spawned = (struct spawned){.pidfd = -1, .out = -1, .err = -1, .in = -1, .in_reader = -1};
+    p->spawned =
+        (struct spawned){.pidfd = -1, .out = -1, .err = -1, .says = -1, .in = -1, .in_reader = -1};
     list_init(&p->link);
     /* One more than a result may have, for the newline that is removed. */
     buf_init(&p->out, host->result_max + 1);
+    buf_init(&p->says, CONTROL_LINE_MAX + 1);
     uv_timer_init(host->loop, &p->timer);
     p->timer.data = p;
     p->n_handles = 1;
@@ -460,7 +514,23 @@ int process_start(struct process_host *host,
 
     const struct job *job = &run->job;
     p->started_us = clock_mono_us(host->clock);
-    int code = spawn(command, env, job->payload, job->payload_len, &p->spawned, err);
+    CLEANUP(buf_deinit)
+    struct buf told;
+    buf_init(&told, PROCESS_TOLD_MAX);
+    int code = control_tell(job, &told);
+    if (code == 0)
+        code = buf_putc(&told, '\n');
+    if (code < 0)
+        err_set(err, code, "could not tell the step about its machine");
+    else
+        code = spawn(&(struct spawn_order){.command = command,
+                                           .env = env,
+                                           .input = job->payload,
+                                           .input_len = job->payload_len,
+                                           .told = told.data,
+                                           .told_len = told.len},
+                     &p->spawned,
+                     err);
     if (code < 0) {
         process_close(p);
         return code;

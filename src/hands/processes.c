@@ -12,15 +12,15 @@
 
 #include "base/arena.h"
 #include "base/defer.h"
+#include "hands/env.h"
 #include "hands/process.h"
 
 /* Commands and environment come from the operator; the kernel refuses to pass on more than a few
  * megabytes. */
 #define PROCESSES_ARENA_MAX ((size_t)64 * 1024 * 1024)
 
-#define JOB_VARIABLE_PREFIX "PAWL_JOB_"
-#define N_JOB_VARIABLES     6
-#define JOB_VARIABLE_LEN    (64 + PAWL_NAME_MAX)
+/* A job's variables: a few short ones, and four that may be long. */
+#define VARIABLES_MAX ((size_t)64 * 1024 + 4 * (size_t)ENV_VALUE_MAX)
 
 struct processes {
     struct hands hands;       /* first, so that a pointer to it is a pointer to this */
@@ -28,8 +28,8 @@ struct processes {
     struct arena arena;       /* owns what follows */
     const char **kinds;       /* NULL at the end */
     const char **commands;    /* in the order of kinds */
-    char **env;               /* the inherited ones, then room for the job's, then NULL */
-    size_t n_inherited;
+    struct env env;           /* its job's variables are there during a start only */
+    struct arena variables;   /* owns those; empty between two starts */
     bool closing;
     uv_timer_t closer; /* never started; closing it brings the last callback */
     void (*closed)(void *data);
@@ -48,48 +48,9 @@ static struct processes *from_host(struct process_host *host)
 
 static void processes_free(struct processes *self)
 {
+    arena_deinit(&self->variables);
     arena_deinit(&self->arena);
     free(self);
-}
-
-/* ── the environment ── */
-
-/* A copy, because setenv in the host would pull the strings from under us. */
-static int env_copy(struct processes *self)
-{
-    size_t n = 0;
-    while (environ && environ[n])
-        n++;
-    self->env = arena_new_array(&self->arena, n + N_JOB_VARIABLES + 1, char *);
-    if (!self->env)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        /* A worker may itself run as a job. */
-        if (strncmp(environ[i], JOB_VARIABLE_PREFIX, strlen(JOB_VARIABLE_PREFIX)) == 0)
-            continue;
-        char *copy = arena_strdup(&self->arena, environ[i]);
-        if (!copy)
-            return -1;
-        self->env[self->n_inherited++] = copy;
-    }
-    return 0;
-}
-
-/* Puts the job's variables behind the inherited ones; they stand in `out`, which the caller keeps
- * until the start. */
-static void
-env_fill(struct processes *self, const struct job *job, char out[N_JOB_VARIABLES][JOB_VARIABLE_LEN])
-{
-    char token[UUID_TEXT_LEN + 1];
-    uuid_format(&job->token, token);
-    snprintf(out[0], JOB_VARIABLE_LEN, "PAWL_JOB_ID=%" PRId64, job->id);
-    snprintf(out[1], JOB_VARIABLE_LEN, "PAWL_JOB_KIND=%s", job->kind);
-    snprintf(out[2], JOB_VARIABLE_LEN, "PAWL_JOB_QUEUE=%s", job->queue);
-    snprintf(out[3], JOB_VARIABLE_LEN, "PAWL_JOB_ATTEMPT=%" PRId32, job->attempt);
-    snprintf(out[4], JOB_VARIABLE_LEN, "PAWL_JOB_MAX_ATTEMPTS=%" PRId32, job->max_attempts);
-    snprintf(out[5], JOB_VARIABLE_LEN, "PAWL_JOB_TOKEN=%s", token);
-    for (size_t i = 0; i < N_JOB_VARIABLES; i++)
-        self->env[self->n_inherited + i] = out[i];
 }
 
 /* ── the hands interface ── */
@@ -112,11 +73,13 @@ static int processes_run(struct hands *hands, struct run *run, struct pawl_err *
         err_set(err, PAWL_ENOTFOUND, "no command for jobs of kind %s", run->job.kind);
         return err_hint(err, "Give the worker one: --exec '%s=COMMAND'.", run->job.kind);
     }
-    char variables[N_JOB_VARIABLES][JOB_VARIABLE_LEN];
-    env_fill(self, &run->job, variables);
-    int r = process_start(&self->host, run, command, self->env, err);
-    for (size_t i = 0; i < N_JOB_VARIABLES; i++)
-        self->env[self->n_inherited + i] = NULL;
+    if (env_fill(&self->env, &run->job, &self->variables) < 0) {
+        arena_clear(&self->variables);
+        return err_set(err, PAWL_ENOMEM, "could not start a process");
+    }
+    int r = process_start(&self->host, run, command, self->env.vars, err);
+    env_clear(&self->env);
+    arena_clear(&self->variables);
     return r;
 }
 
@@ -157,7 +120,7 @@ handlers_copy(struct processes *self, const struct processes_options *options, s
         return err_set(err, PAWL_ENOMEM, "could not set up the commands");
     for (size_t i = 0; i < n; i++) {
         const struct processes_handler *handler = &options->handlers[i];
-        int r = name_check("kind", handler->kind, err);
+        int r = kind_check(handler->kind, err);
         if (r < 0)
             return r;
         if (!handler->command || handler->command[strspn(handler->command, " \t\n")] == '\0')
@@ -205,6 +168,7 @@ processes_new(uv_loop_t *loop, const struct processes_options *options, struct p
         return NULL;
     }
     arena_init(&self->arena, PROCESSES_ARENA_MAX);
+    arena_init(&self->variables, VARIABLES_MAX);
     self->hands.ops = &processes_ops;
     self->host = (struct process_host){
         .loop = loop,
@@ -222,7 +186,7 @@ processes_new(uv_loop_t *loop, const struct processes_options *options, struct p
         processes_free(self);
         return NULL;
     }
-    if (!self->host.chunk || env_copy(self) < 0) {
+    if (!self->host.chunk || env_init(&self->env, &self->arena) < 0) {
         err_set(err, PAWL_ENOMEM, "could not set up the commands");
         processes_free(self);
         return NULL;

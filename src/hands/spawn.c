@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,11 +17,13 @@
 
 #include "base/defer.h"
 
-/* The three pipes, [0] the end that is read. -1 is closed. */
+/* The pipes, [0] the end that is read, and what is there to read from the start. -1 is closed. */
 struct pipes {
     int in[2];
     int out[2];
     int err[2];
+    int says[2];
+    int told;
 };
 
 void spawn_close_fd(int *fd)
@@ -38,15 +41,19 @@ static void pipes_close(struct pipes *pipes)
     spawn_close_fd(&pipes->out[1]);
     spawn_close_fd(&pipes->err[0]);
     spawn_close_fd(&pipes->err[1]);
+    spawn_close_fd(&pipes->says[0]);
+    spawn_close_fd(&pipes->says[1]);
+    spawn_close_fd(&pipes->told);
 }
 
-/* Moves a descriptor above the standard three, which a host that closed its own would give to our
- * pipes: what some library prints must not end up in a job's stdin. */
-static int fd_above_stdio(int *fd)
+/* Moves a descriptor above the command's own five. A host that closed its standard three would give
+ * them to our pipes, and what some library prints must not end up in a job's stdin; and in the
+ * child one that has the number of another would be overwritten before its turn. */
+static int fd_above_own(int *fd)
 {
-    if (*fd > STDERR_FILENO)
+    if (*fd > SPAWN_TOLD_FD)
         return 0;
-    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, SPAWN_TOLD_FD + 1);
     if (moved < 0)
         return -errno;
     close(*fd);
@@ -61,7 +68,7 @@ static int pipe_open(int ret_pipe[2], int ours)
     if (pipe2(ret_pipe, O_CLOEXEC) < 0)
         return -errno;
     for (int i = 0; i < 2; i++) {
-        int r = fd_above_stdio(&ret_pipe[i]);
+        int r = fd_above_own(&ret_pipe[i]);
         if (r < 0)
             return r;
     }
@@ -77,7 +84,28 @@ static int pipes_open(struct pipes *pipes)
         r = pipe_open(pipes->out, 0);
     if (r == 0)
         r = pipe_open(pipes->err, 0);
+    if (r == 0)
+        r = pipe_open(pipes->says, 0);
     return r;
+}
+
+/* A file without a name, read from its beginning: it takes any size at once, and nobody has to wait
+ * for a command that does not read it. */
+static int told_open(const char *text, size_t len, int *ret_fd)
+{
+    int fd = memfd_create("told", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *ret_fd = fd;
+    for (size_t written = 0; written < len;) {
+        ssize_t n = pwrite(fd, text + written, len - written, (off_t)written);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        written += (size_t)n;
+    }
+    return fd_above_own(ret_fd);
 }
 
 /* As much as the empty pipe takes. We hold its reader, so there is no SIGPIPE to fear. */
@@ -106,9 +134,13 @@ static int actions_fill(posix_spawn_file_actions_t *actions, const struct pipes 
         r = posix_spawn_file_actions_adddup2(actions, pipes->out[1], STDOUT_FILENO);
     if (r == 0)
         r = posix_spawn_file_actions_adddup2(actions, pipes->err[1], STDERR_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(actions, pipes->says[1], SPAWN_SAYS_FD);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(actions, pipes->told, SPAWN_TOLD_FD);
     /* Ours are close-on-exec; the host's may not be. */
     if (r == 0)
-        r = posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
+        r = posix_spawn_file_actions_addclosefrom_np(actions, SPAWN_TOLD_FD + 1);
     return r;
 }
 
@@ -192,31 +224,30 @@ static int pidfd_get(struct spawned *spawned, struct pawl_err *err)
     return spawn_failed(err, errnum);
 }
 
-int spawn(const char *command,
-          char *const *env,
-          const char *input,
-          size_t input_len,
-          struct spawned *ret_spawned,
-          struct pawl_err *err)
+int spawn(const struct spawn_order *order, struct spawned *ret_spawned, struct pawl_err *err)
 {
     CLEANUP(pipes_close)
-    struct pipes pipes = {.in = {-1, -1}, .out = {-1, -1}, .err = {-1, -1}};
-    struct spawned spawned = {.pidfd = -1, .out = -1, .err = -1, .in = -1, .in_reader = -1};
+    struct pipes pipes = {
+        .in = {-1, -1}, .out = {-1, -1}, .err = {-1, -1}, .says = {-1, -1}, .told = -1};
+    struct spawned spawned = {
+        .pidfd = -1, .out = -1, .err = -1, .says = -1, .in = -1, .in_reader = -1};
 
     int r = pipes_open(&pipes);
     if (r == 0)
-        r = input_begin(pipes.in[1], input, input_len, &spawned.written);
+        r = told_open(order->told, order->told_len, &pipes.told);
+    if (r == 0)
+        r = input_begin(pipes.in[1], order->input, order->input_len, &spawned.written);
     if (r < 0)
         return spawn_failed(err, -r);
-    if (spawned.written == input_len)
+    if (spawned.written == order->input_len)
         spawn_close_fd(&pipes.in[1]);
 
     /* A place for the pidfd, found before the command starts: a full table shall be noticed while
      * nothing has happened. */
-    int reserved = fcntl(pipes.out[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int reserved = fcntl(pipes.out[0], F_DUPFD_CLOEXEC, SPAWN_TOLD_FD + 1);
     if (reserved < 0)
         return spawn_failed(err, errno);
-    r = shell_start(command, env, &pipes, &spawned.pid);
+    r = shell_start(order->command, order->env, &pipes, &spawned.pid);
     close(reserved);
     if (r < 0)
         return spawn_failed(err, -r);
@@ -226,8 +257,9 @@ int spawn(const char *command,
         return r;
     spawned.out = pipes.out[0];
     spawned.err = pipes.err[0];
-    pipes.out[0] = pipes.err[0] = -1;
-    if (spawned.written < input_len) {
+    spawned.says = pipes.says[0];
+    pipes.out[0] = pipes.err[0] = pipes.says[0] = -1;
+    if (spawned.written < order->input_len) {
         spawned.in = pipes.in[1];
         spawned.in_reader = pipes.in[0];
         pipes.in[0] = pipes.in[1] = -1;

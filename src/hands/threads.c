@@ -7,116 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stdatomic.h>
+#include "hands/threads_internal.h"
 
-#include "engine/mailbox.h"
-
-#define COLLECT_MAX 256 /* reports taken out of the mailbox at a time */
-
-struct pool;
-
-struct task {
-    struct task *next_free; /* while nobody needs it; the loop's thread */
-    struct run *run;        /* lent by the coordinator */
-    const struct threads_handler *handler;
-    const struct clock *clock;
-    atomic_bool should_stop;
-    struct outcome outcome;
-    char *text; /* owned: the result or the error */
-    int64_t started_us;
-};
-
-struct pool {
-    struct hands hands; /* first: the coordinator's view */
-    struct log *log;
-    const struct clock *clock;
-    struct threads_handler *handlers; /* owned */
-    const char **kinds;               /* owned; NULL-terminated */
-    size_t n_handlers;
-    pthread_t *threads; /* owned */
-    size_t n_threads;
-    struct task *tasks; /* owned array: as many as may be here at a time */
-    size_t n_tasks;
-    struct task *free_tasks;
-    void **gathered; /* owned; tasks that wait for flush */
-    size_t n_gathered;
-    struct mailbox todo;     /* struct task *, coordinator to threads */
-    struct mailbox finished; /* struct task *, threads to coordinator; as large as todo */
-    uv_async_t wake;
-    bool closing;
-    void (*closed)(void *data);
-    void *closed_data;
-};
-
-const struct job *task_job(const struct task *task)
-{
-    return &task->run->job;
-}
-
-bool task_should_stop(const struct task *task)
-{
-    int64_t timeout_ms = task->run->job.timeout_ms;
-
-    if (atomic_load_explicit(&task->should_stop, memory_order_relaxed))
-        return true;
-    return timeout_ms > 0 && clock_mono_us(task->clock) - task->started_us > timeout_ms * US_PER_MS;
-}
-
-static void
-set(struct task *task, enum outcome_kind kind, const void *text, size_t len, int64_t delay_ms)
-{
-    char *copy = NULL;
-
-    if (text != NULL) {
-        copy = malloc(len + 1);
-        if (copy == NULL) {
-            /* Without its result it is not done. */
-            kind = kind == OUTCOME_DONE ? OUTCOME_RETRY : kind;
-        } else {
-            memcpy(copy, text, len);
-            copy[len] = '\0';
-        }
-    }
-    free(task->text);
-    task->text = copy;
-    task->outcome = (struct outcome){.kind = kind, .delay_ms = delay_ms};
-    if (kind == OUTCOME_DONE) {
-        task->outcome.result = copy;
-        task->outcome.result_len = copy != NULL ? len : 0;
-    } else {
-        task->outcome.error = copy;
-    }
-}
-
-void task_done(struct task *task, const void *result, size_t len)
-{
-    set(task, OUTCOME_DONE, result, len, -1);
-}
-
-void task_retry(struct task *task, const char *error, int64_t delay_ms)
-{
-    set(task, OUTCOME_RETRY, error, error != NULL ? strlen(error) : 0, delay_ms);
-}
-
-void task_fail(struct task *task, const char *error)
-{
-    set(task, OUTCOME_FAIL, error, error != NULL ? strlen(error) : 0, -1);
-}
-
-void task_reject(struct task *task, const char *error)
-{
-    set(task, OUTCOME_REJECT, error, error != NULL ? strlen(error) : 0, -1);
-}
-
-void task_snooze(struct task *task, int64_t delay_ms)
-{
-    set(task, OUTCOME_SNOOZE, NULL, 0, delay_ms);
-}
-
-void task_cancel(struct task *task)
-{
-    set(task, OUTCOME_CANCEL, NULL, 0, -1);
-}
+#define COLLECT_MAX          256              /* reports taken out of the mailbox at a time */
+#define TIMEOUT_WATCH_MAX_MS (60 * 60 * 1000) /* longer ones are looked at every hour */
 
 /* The loop's thread, like task_put. NULL: all are in use. */
 static struct task *task_get(struct pool *pool)
@@ -132,56 +26,9 @@ static void task_put(struct pool *pool, struct task *task)
 {
     free(task->text);
     task->text = NULL;
+    free(atomic_exchange(&task->progress, NULL));
     task->next_free = pool->free_tasks;
     pool->free_tasks = task;
-}
-
-static void report(struct pool *pool, struct task *task)
-{
-    void *item = task;
-    bool was_empty;
-
-    /* It cannot be full: it holds as many as are taken at all. */
-    size_t n = mailbox_put(&pool->finished, &item, 1, &was_empty);
-
-    assert(n == 1);
-    (void)n;
-    if (was_empty)
-        uv_async_send(&pool->wake);
-}
-
-/* The next one to run, and the time at which it starts: that is when the last one ended, unless it
- * had to be waited for. */
-static struct task *next_task(struct pool *pool, int64_t *now_us)
-{
-    void *item;
-
-    if (*now_us != 0 && mailbox_take(&pool->todo, &item, 1) == 1)
-        return item;
-    item = mailbox_wait(&pool->todo);
-    *now_us = clock_mono_us(pool->clock);
-    return item;
-}
-
-static void *thread_main(void *data)
-{
-    struct pool *pool = data;
-    struct task *task;
-    int64_t now_us = 0;
-
-    while ((task = next_task(pool, &now_us)) != NULL) {
-        task->started_us = now_us;
-        if (atomic_load_explicit(&task->should_stop, memory_order_relaxed)) {
-            /* Lost or cancelled while it waited: another worker may have it by now. */
-            task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
-        } else {
-            task->handler->fn(task->handler->data, task);
-            now_us = clock_mono_us(pool->clock);
-            task->outcome.run_us = now_us - task->started_us;
-        }
-        report(pool, task);
-    }
-    return NULL;
 }
 
 static struct pool *pool_of(struct hands *hands)
@@ -189,8 +36,43 @@ static struct pool *pool_of(struct hands *hands)
     return (struct pool *)(void *)hands;
 }
 
+/* Once for a run, and loudly: nobody can end it but its own handler. */
+static void tell_overrun(struct pool *pool, struct task *task)
+{
+    const struct job *job = &task->run->job;
+
+    if (task->overrun_told)
+        return;
+    task->overrun_told = true;
+    pool->n_overruns++;
+    log_error(pool->log,
+              "job_overrun",
+              LOG_INT("job", job->id),
+              LOG_STR("kind", job->kind),
+              LOG_INT("attempt", job->attempt),
+              LOG_INT("timeout_ms", job->timeout_ms),
+              LOG_STR("why",
+                      task->overran ? "the handler returned after its timeout; it counts as a retry"
+                                    : "the handler runs past its timeout; it was told to stop, "
+                                      "and its slot is free when it returns"));
+}
+
+static void tell_progress(struct pool *pool, struct task *task)
+{
+    char *text = atomic_exchange(&task->progress, NULL);
+
+    if (text != NULL && pool->progress != NULL)
+        pool->progress(pool->data, task->run, text);
+    free(text);
+}
+
 static void hand_over(struct pool *pool, struct task *task)
 {
+    if (task->overran)
+        tell_overrun(pool, task);
+    tell_progress(pool, task);
+    if (task->run->job.timeout_ms > 0 && --pool->n_timed == 0)
+        uv_timer_stop(&pool->timer);
     pool->hands.finished(pool->hands.finished_data, task->run, &task->outcome);
     task_put(pool, task);
 }
@@ -206,9 +88,54 @@ static void collect(struct pool *pool)
     }
 }
 
-static void on_wake(uv_async_t *wake)
+/* Of those that run. A task that ended meanwhile is still ours, so it can be looked at. */
+static void collect_progress(struct pool *pool)
 {
-    collect(wake->data);
+    if (!atomic_exchange(&pool->progressed, false))
+        return;
+    for (size_t i = 0; i < pool->n_threads; i++) {
+        struct task *task = atomic_load_explicit(&pool->threads[i].current, memory_order_acquire);
+
+        if (task != NULL)
+            tell_progress(pool, task);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct pool *pool = timer->data;
+    int64_t now_us = clock_mono_us(pool->clock);
+    /* One that waits for its thread begins now at the earliest. */
+    int64_t next_us = now_us + pool->least_timeout_ms * US_PER_MS;
+
+    for (size_t i = 0; i < pool->n_threads; i++) {
+        struct task *task = atomic_load_explicit(&pool->threads[i].current, memory_order_acquire);
+        int64_t deadline_us = task != NULL
+                                  ? atomic_load_explicit(&task->deadline_us, memory_order_relaxed)
+                                  : DEADLINE_NONE;
+
+        if (deadline_us == DEADLINE_NONE)
+            continue;
+        if (task_expire(task, now_us))
+            tell_overrun(pool, task);
+        else if (deadline_us < next_us)
+            next_us = deadline_us;
+    }
+    uv_timer_start(timer, on_timer, (uint64_t)((next_us - now_us) / US_PER_MS + 1), 0);
+}
+
+/* A run that has a timeout is looked at when it may be over. */
+static void watch(struct pool *pool, int64_t timeout_ms)
+{
+    if (timeout_ms <= 0)
+        return;
+    if (timeout_ms > TIMEOUT_WATCH_MAX_MS)
+        timeout_ms = TIMEOUT_WATCH_MAX_MS;
+    if (pool->n_timed++ == 0 || timeout_ms < pool->least_timeout_ms)
+        pool->least_timeout_ms = timeout_ms;
+    if (!uv_is_active((uv_handle_t *)&pool->timer) ||
+        uv_timer_get_due_in(&pool->timer) > (uint64_t)timeout_ms)
+        uv_timer_start(&pool->timer, on_timer, (uint64_t)timeout_ms + 1, 0);
 }
 
 static const struct threads_handler *find(const struct pool *pool, const char *kind)
@@ -235,10 +162,13 @@ static int threads_run(struct hands *hands, struct run *run, struct pawl_err *er
         return err_set(err, PAWL_EFULL, "all threads are busy and their mailbox is full");
     task->run = run;
     task->handler = handler;
-    task->clock = pool->clock;
     task->outcome = (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1};
-    atomic_store_explicit(&task->should_stop, false, memory_order_relaxed);
+    task->overran = false;
+    task->overrun_told = false;
+    atomic_store_explicit(&task->stop, 0, memory_order_relaxed);
+    atomic_store_explicit(&task->deadline_us, DEADLINE_NONE, memory_order_relaxed);
     run->hands_data = task;
+    watch(pool, run->job.timeout_ms);
     pool->gathered[pool->n_gathered++] = task;
     return 0;
 }
@@ -258,9 +188,14 @@ static void threads_stop(struct hands *hands, struct run *run, enum stop_reason 
 {
     struct task *task = run->hands_data;
 
+    int none = 0;
+
     (void)hands;
-    (void)reason;
-    atomic_store_explicit(&task->should_stop, true, memory_order_relaxed);
+    /* The first reason stands, except that a lost claim is worse than all others. */
+    if (reason == STOP_LOST)
+        atomic_store_explicit(&task->stop, STOP_LOST + 1, memory_order_relaxed);
+    else
+        atomic_compare_exchange_strong(&task->stop, &none, (int)reason + 1);
 }
 
 static const char *const *threads_kinds(struct hands *hands)
@@ -277,7 +212,7 @@ static void threads_recall(struct hands *hands)
     while (mailbox_take(&pool->todo, &item, 1) == 1) {
         struct task *task = item;
 
-        task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
+        task_release(task);
         hand_over(pool, task);
     }
 }
@@ -296,8 +231,12 @@ static void pool_free(struct pool *pool)
         mailbox_deinit(&pool->todo);
     if (pool->finished.ring != NULL)
         mailbox_deinit(&pool->finished);
-    for (size_t i = 0; i < pool->n_tasks; i++)
+    for (size_t i = 0; i < pool->n_tasks; i++) {
         free(pool->tasks[i].text);
+        free(atomic_load(&pool->tasks[i].progress));
+    }
+    pthread_mutex_destroy(&pool->aside);
+    pthread_cond_destroy(&pool->changed);
     free(pool->tasks);
     free(pool->gathered);
     free(pool->handlers);
@@ -316,7 +255,11 @@ static int start_threads(struct pool *pool, size_t n, struct pawl_err *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (rc == 0 && pool->n_threads < n) {
-        rc = pthread_create(&pool->threads[pool->n_threads], NULL, thread_main, pool);
+        struct thread *thread = &pool->threads[pool->n_threads];
+
+        thread->pool = pool;
+        thread->index = pool->n_threads;
+        rc = pthread_create(&thread->id, NULL, thread_main, thread);
         pool->n_threads += rc == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -325,11 +268,19 @@ static int start_threads(struct pool *pool, size_t n, struct pawl_err *err)
                          err, rc, "could not start thread %zu of %zu", pool->n_threads + 1, n);
 }
 
-static void join_threads(struct pool *pool)
+static void let_go(struct pool *pool)
 {
     mailbox_close(&pool->todo);
+    pthread_mutex_lock(&pool->aside);
+    pool->letting_go = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->aside);
+}
+
+static void join_threads(struct pool *pool)
+{
     for (size_t i = 0; i < pool->n_threads; i++)
-        pthread_join(pool->threads[i], NULL);
+        pthread_join(pool->threads[i].id, NULL);
     pool->n_threads = 0;
 }
 
@@ -352,10 +303,12 @@ static int fill_pool(struct pool *pool, const struct threads_options *options, s
         pool->tasks == NULL || pool->gathered == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
     pool->n_tasks = most;
-    for (size_t i = most; i > 0; i--)
+    for (size_t i = most; i > 0; i--) {
+        pool->tasks[i - 1].pool = pool;
         task_put(pool, &pool->tasks[i - 1]);
+    }
     for (size_t i = 0; i < n; i++) {
-        rc = name_check("kind", options->handlers[i].kind, err);
+        rc = kind_check(options->handlers[i].kind, err);
         if (rc < 0)
             return rc;
         if (find(pool, options->handlers[i].kind) != NULL)
@@ -364,39 +317,7 @@ static int fill_pool(struct pool *pool, const struct threads_options *options, s
         pool->kinds[i] = options->handlers[i].kind;
         pool->n_handlers++;
     }
-    return start_threads(pool, options->threads, err);
-}
-
-struct hands *
-threads_new(uv_loop_t *loop, const struct threads_options *options, struct pawl_err *err)
-{
-    struct pool *pool = calloc(1, sizeof(*pool));
-
-    assert(options->threads > 0);
-    if (pool == NULL) {
-        err_set(err, PAWL_ENOMEM, "out of memory");
-        return NULL;
-    }
-    pool->hands.ops = &ops;
-    pool->hands.queue_max = options->queue_max;
-    pool->log = options->log;
-    pool->clock = options->clock != NULL ? options->clock : &clock_system;
-    if (fill_pool(pool, options, err) < 0) {
-        if (pool->n_threads > 0)
-            join_threads(pool);
-        pool_free(pool);
-        return NULL;
-    }
-    int rc = uv_async_init(loop, &pool->wake, on_wake);
-
-    if (rc < 0) {
-        join_threads(pool);
-        pool_free(pool);
-        err_set(err, PAWL_EFULL, "could not make a wake-up: %s", uv_strerror(rc));
-        return NULL;
-    }
-    pool->wake.data = pool;
-    return &pool->hands;
+    return 0;
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -405,9 +326,92 @@ static void on_closed(uv_handle_t *handle)
     void (*closed)(void *data) = pool->closed;
     void *data = pool->closed_data;
 
+    if (--pool->n_closing > 0)
+        return;
     pool_free(pool);
     if (closed != NULL)
         closed(data);
+}
+
+static void close_handles(struct pool *pool)
+{
+    pool->n_closing = 2;
+    uv_close((uv_handle_t *)&pool->wake, on_closed);
+    uv_close((uv_handle_t *)&pool->timer, on_closed);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct pool *pool = wake->data;
+
+    collect_progress(pool);
+    collect(pool);
+    if (!pool->closing || pool->n_closing > 0 || atomic_load(&pool->n_ended) < pool->n_threads)
+        return;
+    /* All are past their last task, so this waits for none of them. */
+    join_threads(pool);
+    collect(pool);
+    close_handles(pool);
+}
+
+struct hands *
+threads_new(uv_loop_t *loop, const struct threads_options *options, struct pawl_err *err)
+{
+    struct pool *pool = calloc(1, sizeof(*pool));
+
+    assert(options->threads > 0 && options->limit <= options->threads);
+    if (pool == NULL) {
+        err_set(err, PAWL_ENOMEM, "out of memory");
+        return NULL;
+    }
+    pool->hands.ops = &ops;
+    pool->hands.queue_max = options->queue_max;
+    pool->log = options->log;
+    pool->clock = options->clock != NULL ? options->clock : &clock_system;
+    pool->progress = options->progress;
+    pool->data = options->data;
+    atomic_store(&pool->limit, options->limit > 0 ? options->limit : options->threads);
+    pthread_mutex_init(&pool->aside, NULL);
+    pthread_cond_init(&pool->changed, NULL);
+    if (fill_pool(pool, options, err) < 0) {
+        pool_free(pool);
+        return NULL;
+    }
+    int rc = uv_async_init(loop, &pool->wake, on_wake);
+
+    if (rc < 0) {
+        pool_free(pool);
+        err_set(err, PAWL_EFULL, "could not make a wake-up: %s", uv_strerror(rc));
+        return NULL;
+    }
+    uv_timer_init(loop, &pool->timer);
+    pool->wake.data = pool;
+    pool->timer.data = pool;
+    if (start_threads(pool, options->threads, err) < 0) {
+        let_go(pool);
+        join_threads(pool);
+        close_handles(pool); /* freed by the loop's next turn */
+        return NULL;
+    }
+    return &pool->hands;
+}
+
+void threads_set_limit(struct hands *hands, size_t limit)
+{
+    struct pool *pool = pool_of(hands);
+
+    assert(limit > 0 && limit <= pool->n_threads);
+    if (limit == atomic_load(&pool->limit))
+        return;
+    pthread_mutex_lock(&pool->aside);
+    atomic_store(&pool->limit, limit);
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->aside);
+}
+
+uint64_t threads_overruns(const struct hands *hands)
+{
+    return ((const struct pool *)(const void *)hands)->n_overruns;
 }
 
 void threads_close(struct hands *hands, void (*closed)(void *data), void *data)
@@ -419,7 +423,5 @@ void threads_close(struct hands *hands, void (*closed)(void *data), void *data)
     pool->closed = closed;
     pool->closed_data = data;
     threads_recall(hands);
-    join_threads(pool);
-    collect(pool);
-    uv_close((uv_handle_t *)&pool->wake, on_closed);
+    let_go(pool); /* each that ends says so */
 }

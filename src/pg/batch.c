@@ -118,9 +118,16 @@ static const struct pawl_err *batch_flaw(const struct batch *batch, struct pawl_
     for (size_t i = 0; i < batch->n_calls; i++) {
         if (!batch->calls[i].params.failed)
             continue;
+        if (batch->calls[i].params.arena->starved) {
+            err_set(err,
+                    PAWL_ENOMEM,
+                    "could not send the parameters of %s: out of memory",
+                    batch->calls[i].stmt->name);
+            return err;
+        }
         err_set(err, PAWL_ELIMIT, "cannot send the parameters of %s", batch->calls[i].stmt->name);
         err_detail(err,
-                   "They are more than %d, larger than %lu MiB, or found no memory.",
+                   "They are more than %d, or larger than %lu MiB.",
                    PARAMS_MAX,
                    BATCH_ARENA_MAX / (1024 * 1024));
         return err;
@@ -144,7 +151,8 @@ void batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *d
 
     struct pawl_err err;
     if (batch_flaw(batch, &err) != NULL) {
-        batch_done(batch, PG_VERDICT_PERMANENT, &err);
+        /* Memory may be found next time; what is too large stays so. */
+        batch_done(batch, err.code == PAWL_ENOMEM ? PG_VERDICT_RETRY : PG_VERDICT_PERMANENT, &err);
         return;
     }
     batch_wait(batch);

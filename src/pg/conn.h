@@ -61,6 +61,9 @@ struct conn_options {
         backoff_min_ms; /* ceiling of the first pause (full jitter: 1 ms up to it); 0 means 100 */
     int64_t backoff_max_ms; /* ceiling of all; a connection that lasted longer was healthy. 0 means
                                5000 */
+    /* Borrowed; counts the statements that are sent: the LISTEN too, and one that is sent a second time
+     * twice; a Parse in front of one is a part of it. May be NULL. */
+    uint64_t *n_statements;
     /* CONN_READY (err NULL) when it came up; CONN_WAITING when it went down and after every attempt
      * that failed, err says why. Not called any more after conn_close. May be NULL. */
     void (*on_state)(void *data, enum conn_state state, const struct pawl_err *err);

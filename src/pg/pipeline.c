@@ -112,6 +112,8 @@ static bool send_batch(struct batch *batch)
     batch->sent_us = conn_now_us(conn);
     batch->stray = conn->cancel != NULL;
     conn->n_inflight++;
+    if (conn->options.n_statements != NULL)
+        *conn->options.n_statements += batch->n_calls;
     return true;
 }
 

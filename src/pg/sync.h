@@ -6,6 +6,7 @@
 #ifndef PG_SYNC_H
 #define PG_SYNC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <libpq-fe.h>
@@ -42,6 +43,15 @@ int sync_exec_within(PGconn *conn,
 /* A script of several statements, in the simple protocol. For migrations. */
 int sync_script(PGconn *conn, const char *sql, int64_t deadline_ms, struct pawl_err *err)
     MUST_CHECK;
+
+/* Sleeps until a notification with this payload comes in on the channel, at most until until_us
+ * (monotonic). What else comes in meanwhile, on any channel, is taken off the connection. */
+int sync_notified(PGconn *conn,
+                  const char *channel,
+                  const char *payload,
+                  int64_t until_us,
+                  bool *ret_heard,
+                  struct pawl_err *err) MUST_CHECK;
 
 #define PG_SERVER_MIN 150000 /* PostgreSQL 15 */
 /* As PQserverVersion gives it. Too old is PAWL_ESTATE: the schema (PAWL_ESCHEMA) is not what is

@@ -93,6 +93,8 @@ static const char *source_name(enum target_source source)
         return "the connection string in PAWL_DATABASE_URL";
     case TARGET_PG_VARIABLES:
         return "the connection named by the PG* variables";
+    case TARGET_CALLER:
+        return "the connection string";
     case TARGET_PRIVATE:
         break;
     }

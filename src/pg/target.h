@@ -17,7 +17,13 @@
 
 #define TARGET_KEYWORDS_MAX 32
 
-enum target_source { TARGET_OPTION, TARGET_ENVIRONMENT, TARGET_PG_VARIABLES, TARGET_PRIVATE };
+enum target_source {
+    TARGET_OPTION,
+    TARGET_ENVIRONMENT,
+    TARGET_PG_VARIABLES,
+    TARGET_PRIVATE,
+    TARGET_CALLER, /* a program that links the library */
+};
 
 struct target {
     enum target_source source;

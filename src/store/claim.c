@@ -8,17 +8,25 @@ void claim_renew_bind(struct params *p,
                       const struct uuid *tokens,
                       size_t n_tokens,
                       int64_t lease_ms,
-                      int32_t running)
+                      const struct worker_beat *beat)
 {
     params_uuid(p, worker);
     params_uuid_array(p, tokens, n_tokens);
     params_i64(p, lease_ms);
-    params_i32(p, running);
+    params_i32(p, beat->running);
+    params_i32(p, beat->buffered);
+    params_i32(p, beat->slots);
+    params_i64(p, beat->memory_bytes);
 }
 
 struct uuid claim_renew_row(const PGresult *r, int row)
 {
     return result_uuid(r, row, 0);
+}
+
+const char *claim_renew_cancelled(const PGresult *r, int row)
+{
+    return result_is_null(r, row, 1) ? NULL : result_text(r, row, 1);
 }
 
 void claim_sweep_bind(struct params *p, int32_t limit)

@@ -9,13 +9,23 @@
 #include "base/rand.h"
 #include "pg/params.h"
 
+/* How a worker is, as its heartbeat tells. */
+struct worker_beat {
+    int32_t running;
+    int32_t buffered;
+    int32_t slots;
+    int64_t memory_bytes; /* 0: not known */
+};
+
 void claim_renew_bind(struct params *p,
                       const struct uuid *worker,
                       const struct uuid *tokens,
                       size_t n_tokens,
                       int64_t lease_ms,
-                      int32_t running);
+                      const struct worker_beat *beat);
 struct uuid claim_renew_row(const PGresult *r, int row);
+/* Whose end was asked for: ids with commas between them, in the result; NULL: none. */
+const char *claim_renew_cancelled(const PGresult *r, int row);
 
 void claim_sweep_bind(struct params *p, int32_t limit);
 /* ret_state points into the result. */

@@ -4,7 +4,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/machine.h"
 #include "pg/result.h"
+#include "store/job_internal.h"
+
+#define PRIORITY_IN_LANE 10 /* jobs in lanes stand so much higher in the index */
 
 /* A parameter array with room for n elements in the parameters' own arena; marks them failed when
  * there is none. */
@@ -53,6 +57,39 @@ void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n)
     params_i32_array(p, timeouts, n);
 }
 
+void job_enqueue_one_bind(struct params *p, const struct job_new *job)
+{
+    params_text(p, job->queue);
+    params_text(p, job->kind);
+    params_bytes(p, job->payload);
+    params_i16(p, job->priority);
+    params_i64(p, job->delay_ms);
+    params_i64(p, job->at_us);
+    params_i32(p, job->max_attempts);
+    params_i32(p, job->timeout_ms);
+}
+
+void job_enqueue_same_bind(struct params *p, const struct job_new *jobs, size_t n)
+{
+    struct bytes *payloads = arena_new_array(p->arena, n, struct bytes);
+
+    assert(n > 0 && n <= JOB_ENQUEUE_MAX);
+    if (payloads == NULL) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        payloads[i] = jobs[i].payload;
+    params_text(p, jobs->queue);
+    params_text(p, jobs->kind);
+    params_bytes_array(p, payloads, n);
+    params_i16(p, jobs->priority);
+    params_i64(p, jobs->delay_ms);
+    params_i64(p, jobs->at_us);
+    params_i32(p, jobs->max_attempts);
+    params_i32(p, jobs->timeout_ms);
+}
+
 void job_enqueue_read(const PGresult *r, int64_t *ret_ids)
 {
     for (int i = 0; i < PQntuples(r); i++)
@@ -61,15 +98,21 @@ void job_enqueue_read(const PGresult *r, int64_t *ret_ids)
 
 void job_claim_bind(struct params *p, const struct job_claim *claim)
 {
-    const int64_t *due[JOB_PRIORITIES];
-    int64_t ids[JOB_PRIORITIES];
+    const int64_t *due[2 * JOB_PRIORITIES];
+    int64_t ids[2 * JOB_PRIORITIES];
+    int16_t priorities[2 * JOB_PRIORITIES];
+    size_t n = 0;
 
     /* The statement wants the most urgent first. */
-    for (size_t i = 0; i < JOB_PRIORITIES; i++) {
-        const struct job_watermark *from = &claim->from[JOB_PRIORITIES - 1 - i];
-
-        due[i] = &from->due_us;
-        ids[i] = from->id;
+    for (int i = JOB_PRIORITIES - 1; i >= 0; i--) {
+        if (claim->lanes) {
+            due[n] = &claim->lane_from[i].due_us;
+            ids[n] = claim->lane_from[i].id;
+            priorities[n++] = (int16_t)(PRIORITY_IN_LANE + i);
+        }
+        due[n] = &claim->from[i].due_us;
+        ids[n] = claim->from[i].id;
+        priorities[n++] = (int16_t)i;
     }
     params_text(p, claim->queue);
     params_text_array(p, claim->kinds, claim->n_kinds);
@@ -77,8 +120,10 @@ void job_claim_bind(struct params *p, const struct job_claim *claim)
     params_uuid(p, &claim->token);
     params_uuid(p, &claim->worker);
     params_i64(p, claim->lease_ms);
-    params_time_array(p, due, JOB_PRIORITIES);
-    params_i64_array(p, ids, JOB_PRIORITIES);
+    params_time_array(p, due, n);
+    params_i64_array(p, ids, n);
+    if (claim->lanes)
+        params_i16_array(p, priorities, n);
 }
 
 int64_t job_claim_id(const PGresult *r, int row)
@@ -88,7 +133,20 @@ int64_t job_claim_id(const PGresult *r, int row)
 
 int16_t job_claim_priority(const PGresult *r, int row)
 {
-    return result_i16(r, row, 2);
+    return (int16_t)(result_i16(r, row, 2) % PRIORITY_IN_LANE);
+}
+
+bool job_claim_in_lane(const PGresult *r, int row)
+{
+    return result_i16(r, row, 2) >= PRIORITY_IN_LANE;
+}
+
+int job_claim_count(const PGresult *r, bool *ret_more)
+{
+    int n = PQntuples(r);
+
+    *ret_more = n > 0 && job_claim_id(r, n - 1) == 0;
+    return *ret_more ? n - 1 : n;
 }
 
 int64_t job_claim_due(const PGresult *r, int row)
@@ -104,13 +162,16 @@ void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, st
         .id = result_i64(r, row, 0),
         .queue = claim->queue,
         .kind = result_text(r, row, 1),
-        .priority = result_i16(r, row, 2),
+        .priority = job_claim_priority(r, row),
         .attempt = result_i32(r, row, 3),
         .max_attempts = result_i32(r, row, 4),
         .timeout_ms = result_is_null(r, row, 5) ? 0 : result_i32(r, row, 5),
         .payload = payload.data,
         .payload_len = payload.len,
         .token = claim->token,
+        .riders = result_is_null(r, row, 8) ? 0 : result_i16(r, row, 8),
+        .trace = result_text(r, row, 9),
+        .lane = result_text(r, row, 12),
     };
 }
 
@@ -128,6 +189,7 @@ void job_settle_bind(struct params *p,
     struct bytes *results = PARAM_ARRAY(p, n, struct bytes);
     const char **errors = PARAM_ARRAY(p, n, const char *);
     int64_t *run_times = PARAM_ARRAY(p, n, int64_t);
+    const char **lines = PARAM_ARRAY(p, n, const char *);
 
     if (p->failed)
         return;
@@ -141,6 +203,8 @@ void job_settle_bind(struct params *p,
         results[i] = (struct bytes){outcome->result, outcome->result_len};
         errors[i] = outcome->error;
         run_times[i] = outcome->run_us;
+        lines[i] =
+            items[i]->job->riders >= RIDER_MACHINE ? job_timeline_line(p->arena, items[i]) : NULL;
     }
     params_i64_array(p, ids, n);
     params_uuid_array(p, tokens, n);
@@ -151,6 +215,7 @@ void job_settle_bind(struct params *p,
     params_i64_array(p, run_times, n);
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
+    params_text_array(p, lines, n);
 }
 
 /* All results as one piece of bytes, and where each begins, from 1, and how long it is. When there
@@ -218,6 +283,11 @@ size_t job_settle_done_row(const PGresult *r, int row)
     return (size_t)result_i32(r, row, 0) - 1;
 }
 
+int64_t job_settle_due_ms(const PGresult *r, int row)
+{
+    return result_is_null(r, row, 2) ? INT64_MAX : result_i64(r, row, 2);
+}
+
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state)
 {
     *ret_item = (size_t)result_i64(r, row, 0) - 1;
@@ -261,6 +331,22 @@ void job_show_row(const PGresult *r, int row, struct job_view *ret_job)
     ret_job->errors = result_text(r, row, 14);
     ret_job->now = result_time(r, row, 15);
     ret_job->queue_paused = result_bool(r, row, 16);
+    ret_job->timeout_ms = result_is_null(r, row, 17) ? 0 : result_i32(r, row, 17);
+    ret_job->lane = result_text(r, row, 18);
+    ret_job->parent_id = result_is_null(r, row, 19) ? 0 : result_i64(r, row, 19);
+    ret_job->tags = result_text(r, row, 20);
+    ret_job->trace = result_text(r, row, 21);
+    ret_job->cancel_by = result_text(r, row, 22);
+    ret_job->progress = result_text(r, row, 23);
+    ret_job->step = result_text(r, row, 24);
+    ret_job->step_state = result_bytes(r, row, 25);
+    ret_job->timeline = result_text(r, row, 26);
+    ret_job->waits_for = result_is_null(r, row, 27) ? 0 : result_i16(r, row, 27);
+    ret_job->awaits = result_text(r, row, 28);
+    ret_job->wait_since = result_is_null(r, row, 29) ? 0 : result_time(r, row, 29);
+    ret_job->wait_until = result_is_null(r, row, 30) ? 0 : result_time(r, row, 30);
+    ret_job->children_left = result_is_null(r, row, 31) ? 0 : result_i32(r, row, 31);
+    ret_job->join_at = result_is_null(r, row, 32) ? 0 : result_i32(r, row, 32);
 }
 
 void job_list_bind(struct params *p, const struct job_list *list)

@@ -23,13 +23,72 @@ struct job_new {
     int64_t at_us; /* 0: after delay_ms */
     int32_t max_attempts;
     int32_t timeout_ms; /* 0: none */
+
+    /* Beyond a plain job. */
+    const char *retry;     /* policy; NULL: the kind's */
+    int32_t retry_base_ms; /* 0: the kind's */
+    int32_t retry_cap_ms;
+    const char *unique_key; /* NULL: none */
+    const char *unique_scope;
+    int32_t unique_states;
+    int32_t unique_mode;
+    int64_t unique_keep_ms;
+    const char *lane;    /* NULL: none */
+    int64_t parent_id;   /* 0: none */
+    int64_t deadline_ms; /* 0: none */
+    const char *const *tags;
+    size_t n_tags;
+    const char *trace;       /* NULL: none */
+    const char *correlation; /* NULL: none */
+    const char *meta;        /* these three as a JSON object (job_new_meta); NULL: none */
 };
+
+bool job_new_is_plain(const struct job_new *job);
+/* Two plain jobs that differ in their payload at most. */
+bool job_new_is_same(const struct job_new *a, const struct job_new *b);
 
 /* What one job_enqueue takes at most: bounds the size of one message. */
 #define JOB_ENQUEUE_MAX 1000
 
 void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n);
-void job_enqueue_read(const PGresult *r, int64_t *ret_ids);
+void job_enqueue_one_bind(struct params *p, const struct job_new *job); /* a plain one */
+void job_enqueue_same_bind(struct params *p, const struct job_new *jobs, size_t n);
+void job_enqueue_read(const PGresult *r, int64_t *ret_ids); /* of all three */
+void job_enqueue_rich_bind(struct params *p, const struct job_new *jobs, size_t n);
+void job_enqueue_rich_read(const PGresult *r,
+                           int64_t *ret_ids,
+                           bool *ret_existed); /* NULL accepted */
+
+void job_cancel_bind(struct params *p, int64_t id, const char *by);
+bool job_cancel_row(const PGresult *r); /* it is over already */
+void job_retry_bind(struct params *p, int64_t id);
+int64_t job_retry_row(const PGresult *r);
+void job_watch_bind(struct params *p, int64_t id);
+bool job_watch_row(const PGresult *r); /* its end is still to come */
+void claim_assert_bind(struct params *p, int64_t id, const struct uuid *token);
+
+/* Jobs that are out of their lanes, as parallel arrays. */
+void lane_leave_bind(struct params *p,
+                     const char *const *queues,
+                     const char *const *lanes,
+                     const int64_t *ids,
+                     size_t n);
+void lanes_mend_bind(struct params *p, int32_t limit);
+/* tokens: as texts; NULL for those that must be over. */
+void children_end_bind(struct params *p,
+                       const int64_t *parents,
+                       const char *const *tokens,
+                       const bool *cancel,
+                       size_t n);
+
+/* What a handler said about how far it is. */
+struct job_note {
+    int64_t id;
+    struct uuid token;
+    const char *progress;
+};
+
+void job_note_bind(struct params *p, const struct job_note *notes, size_t n);
 
 /* How far one priority of a queue has been claimed: a short cut for the next claim, never a truth.
  */
@@ -48,15 +107,22 @@ struct job_claim {
     struct uuid token;
     struct uuid worker;
     int64_t lease_ms;
-    struct job_watermark from[JOB_PRIORITIES]; /* by priority */
+    struct job_watermark from[JOB_PRIORITIES];      /* by priority */
+    struct job_watermark lane_from[JOB_PRIORITIES]; /* the same for jobs in lanes */
+    bool lanes;                                     /* jobs in lanes too: job_claim_lanes */
 };
 
 void job_claim_bind(struct params *p, const struct job_claim *claim);
+/* Rows that are jobs. ret_more: there may be more, though they are fewer than asked for. */
+int job_claim_count(const PGresult *r, bool *ret_more);
 /* Pointers in ret_job live as long as the result and the claim. */
 void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, struct job *ret_job);
+/* Where it is, if it is a machine; false: it is none. Takes the column apart in place, so once. */
+bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine);
 /* Single columns, for who needs no whole job. */
 int64_t job_claim_id(const PGresult *r, int row);
 int16_t job_claim_priority(const PGresult *r, int row);
+bool job_claim_in_lane(const PGresult *r, int row);
 int64_t job_claim_due(const PGresult *r, int row);
 
 /* One job's outcome on its way to the database. */
@@ -75,6 +141,20 @@ void job_settle_bind(struct params *p,
 /* ret_item: index into `items`; one that no row names was stale. ret_state points into the result.
  */
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state);
+/* Of job_settle and job_settle_step: ms until the job is due again, INT64_MAX: not by itself. */
+int64_t job_settle_due_ms(const PGresult *r, int row);
+
+/* The same for outcomes with which machines go on (NEXT, AWAIT, SPAWN, WAIT_ON). sticky[i]: item i
+ * keeps its claim and goes on here. */
+void job_settle_step_bind(struct params *p,
+                          const struct job_settle *const *items,
+                          const bool *sticky,
+                          size_t n,
+                          const struct uuid *ended,
+                          size_t n_ended);
+/* ret_item: index into `items`. ret_cancelled: its end was asked for; one that is sticky must be
+ * cancelled by its worker. */
+void job_settle_step_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled);
 
 /* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice.
  */
@@ -105,7 +185,24 @@ struct job_view {
     struct bytes result;
     const char *errors; /* a JSON array, or NULL */
     bool queue_paused;
-    int64_t now; /* by the database's clock */
+    int64_t now;        /* by the database's clock */
+    int32_t timeout_ms; /* 0: none, or not known any more */
+    const char *lane;   /* this and what follows: NULL or 0 for none */
+    int64_t parent_id;
+    const char *tags; /* a JSON array */
+    const char *trace;
+    const char *cancel_by;
+    const char *progress;
+    /* Of machines; else NULL and 0. */
+    const char *step; /* NULL also: the first */
+    struct bytes step_state;
+    const char *timeline; /* lines: end µs, step, attempt, outcome, µs, bytes of state, with tabs */
+    int16_t waits_for;    /* 2 its lane, 3 a signal, 4 its children */
+    const char *awaits;   /* names of signals, with commas */
+    int64_t wait_since;
+    int64_t wait_until; /* 0: for ever */
+    int32_t children_left;
+    int32_t join_at;
 };
 
 void job_show_bind(struct params *p, int64_t id);

@@ -21,6 +21,7 @@ void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue)
         .paused_by = result_text(r, row, 7),
         .keep_days = result_i32(r, row, 8),
         .capped = result_bool(r, row, 9),
+        .retrying = result_i64(r, row, 10),
     };
 }
 
@@ -45,4 +46,20 @@ void queue_pause_bind(struct params *p, const char *queue, const char *who)
 void queue_resume_bind(struct params *p, const char *queue)
 {
     params_text(p, queue);
+}
+
+void queue_allow_bind(struct params *p, const char *queue, const char *role)
+{
+    params_text(p, queue);
+    params_text(p, role);
+}
+
+bool queue_allow_row(const PGresult *r)
+{
+    return result_bool(r, 0, 0);
+}
+
+void queue_disallow_bind(struct params *p, const char *queue, const char *role)
+{
+    queue_allow_bind(p, queue, role);
 }

@@ -12,11 +12,12 @@
 struct queue_view {
     const char *name;
     int64_t ready;
-    int64_t scheduled;
+    int64_t scheduled; /* for the first time */
+    int64_t retrying;
     int64_t running;
     int64_t parked;
     int64_t oldest_due_at;
-    int64_t paused_at;
+    int64_t paused_at; /* by itself or with all others */
     const char *paused_by;
     int32_t keep_days;
     bool capped; /* the counts stopped at the limit: there may be more */
@@ -28,6 +29,11 @@ void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue);
 void queue_next_due_bind(struct params *p, const char *const *queues, size_t n_queues);
 /* INT64_MAX when nothing is scheduled; never negative. */
 int64_t queue_next_due_ms(const PGresult *r);
+
+/* Which role, of the members of pawl_enqueuer, may enqueue into it. */
+void queue_allow_bind(struct params *p, const char *queue, const char *role);
+bool queue_allow_row(const PGresult *r); /* it is such a member */
+void queue_disallow_bind(struct params *p, const char *queue, const char *role);
 
 void queue_pause_bind(struct params *p, const char *queue, const char *who);
 void queue_resume_bind(struct params *p, const char *queue);

@@ -10,6 +10,8 @@ void worker_start_bind(struct params *p, const struct worker_start *worker)
     params_text(p, PAWL_VERSION);
     params_text_array(p, worker->queues, worker->n_queues);
     params_i32(p, worker->slots);
+    params_text(p, worker->host);
+    params_i32(p, worker->pid);
 }
 
 void worker_stop_bind(struct params *p, const struct uuid *worker)

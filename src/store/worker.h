@@ -13,6 +13,8 @@
 struct worker_start {
     struct uuid id;
     const char *name;
+    const char *host;
+    int32_t pid;
     const char *const *queues;
     size_t n_queues;
     int32_t slots;

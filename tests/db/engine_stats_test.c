@@ -2,6 +2,9 @@
  * What a coordinator counts: every counter of engine/stats.h moves, when what it counts happens. The
  * last test looks at the sum of all: a counter that nothing moved is one that nobody keeps.
  */
+#include <time.h>
+
+#include "core/machine.h"
 #include "engine_wake_fixture.h"
 
 static struct coordinator_stats total;
@@ -23,6 +26,9 @@ static void crew_count(struct crew *crew)
     assert_int_equal(stats->renew.n, stats->renewals);
     assert_true(stats->claim.total_us >= stats->claim.max_us);
     assert_true(stats->claims == 0 || stats->claim.max_us > 0);
+    /* Beside these at least LISTEN and the worker's own row. */
+    assert_true(stats->statements >=
+                stats->claims + stats->settles + stats->renewals + stats->sweep.n + 2);
 }
 
 static struct outcome by_id(struct crew *crew, const struct job *job)
@@ -67,9 +73,41 @@ static void each_outcome_is_counted_as_what_it_came_to(void **state)
     assert_int_equal(stats->snoozed, 2);
     assert_int_equal(stats->cancelled, 2);
     assert_int_equal(stats->parked, 1);
+    assert_int_equal(stats->errors_transient, 2);
+    assert_int_equal(stats->errors_permanent, 3); /* one of them parked */
+    assert_int_equal(stats->errors_business, 2);
     assert_int_equal(stats->settle_batch_max, 13);
     assert_int_equal(stats->settles, 1);
     assert_int_equal(stats->settle_errors, 0);
+    crew_count(&crew);
+    crew_stop(&crew);
+}
+
+/* One that goes on at once, and one over the database. */
+static struct outcome three_steps(struct crew *crew, const struct job *job)
+{
+    static struct going_on on;
+
+    (void)crew;
+    if (job->machine != NULL && strcmp(job->machine->step, "third") == 0)
+        return outcome_done();
+    on.step = job->machine == NULL ? "second" : "third";
+    return (struct outcome){
+        .kind = OUTCOME_NEXT, .on = &on, .delay_ms = job->machine == NULL ? 0 : 1, .run_us = 1000};
+}
+
+static void steps_of_machines_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    crew.outcome = three_steps;
+    enqueue(f, 2);
+    crew_start(&crew);
+    run_until(f, crew_stats(&crew)->done == 2);
+    assert_int_equal(crew_stats(&crew)->steps, 4);
+    assert_int_equal(crew_stats(&crew)->claimed, 4);
     crew_count(&crew);
     crew_stop(&crew);
 }
@@ -183,6 +221,76 @@ static void a_settle_of_unknown_fate_is_counted(void **state)
     crew_stop(&crew);
 }
 
+/* Trouble of the worker's own: memory, a kind that fails, a rollout, a run without end. */
+struct trouble {
+    struct crew crew; /* first */
+    int64_t used_percent;
+    uv_timer_t block;
+};
+
+static int fake_memory(void *data, struct memory_sample *ret_sample, struct pawl_err *err)
+{
+    const struct trouble *trouble = data;
+
+    (void)err;
+    *ret_sample = (struct memory_sample){
+        .source = MEMORY_GROUP2, .used_bytes = trouble->used_percent, .limit_bytes = 100};
+    return 0;
+}
+
+static struct outcome always_retry(struct crew *crew, const struct job *job)
+{
+    (void)crew;
+    (void)job;
+    return (struct outcome){.kind = OUTCOME_RETRY, .error = "later", .delay_ms = 3600000};
+}
+
+/* The loop stands still: nothing else makes a stall. */
+static void block_cb(uv_timer_t *timer)
+{
+    struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+
+    (void)timer;
+    nanosleep(&pause, NULL);
+}
+
+static void trouble_of_its_own_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct trouble trouble = {.used_percent = 10};
+    struct crew *crew = &trouble.crew;
+    struct pawl_err err = {0};
+
+    crew_init(crew, f);
+    crew->outcome = always_retry;
+    crew->options.max_concurrency = 8;
+    crew->options.pulse_ms = 5;
+    crew->options.window_ms = 5;
+    crew->options.overrun_ms = 20;
+    crew->options.stall_ms = 40;
+    crew->options.memory_percent = 80;
+    crew->options.memory_read = fake_memory;
+    crew->options.memory_data = &trouble;
+    crew->options.breaker = (struct breaker_options){.percent = 50, .min_runs = 8};
+    crew->run_ms = HELD;
+    enqueue(f, 8);
+    testdb_exec(&f->db, "UPDATE pawl.job SET timeout_ms = 1");
+    crew_start(crew);
+    assert_int_equal(coordinator_rollout(crew->c, 8, 3600000, &err), 0);
+    run_until(f, crew->now == 8 && crew_stats(crew)->overruns == 8);
+    crew_let_go(crew);
+    run_until(f, crew_stats(crew)->breaker_openings == 1 && crew->settled == 8);
+    trouble.used_percent = 90;
+    run_until(f, crew_stats(crew)->memory_closings == 1 && crew_stats(crew)->rollbacks == 1);
+    assert_int_equal(crew_stats(crew)->concurrency_changes, 2);
+    uv_timer_init(&f->loop, &trouble.block);
+    uv_timer_start(&trouble.block, block_cb, 1, 20);
+    run_until(f, crew_stats(crew)->stalls >= 1);
+    uv_close((uv_handle_t *)&trouble.block, NULL);
+    crew_count(crew);
+    crew_stop(crew);
+}
+
 static void every_counter_was_seen_to_move(void **state)
 {
     (void)state;
@@ -198,10 +306,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         engine_test(each_outcome_is_counted_as_what_it_came_to),
+        engine_test(steps_of_machines_are_counted),
         engine_test(claims_are_counted_by_what_they_found),
         engine_test(errors_are_counted),
         engine_test(leases_are_counted),
         engine_test(a_settle_of_unknown_fate_is_counted),
+        engine_test(trouble_of_its_own_is_counted),
         cmocka_unit_test(every_counter_was_seen_to_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,8 @@ static const struct stmt *settles_retry(struct two *t, const struct claimed *c)
 
 static const struct stmt *renews(struct two *t, const struct claimed *c)
 {
-    claim_renew_bind(begin(t->s), &t->s->worker, &c->token, 1, 60000, 1);
+    claim_renew_bind(
+        begin(t->s), &t->s->worker, &c->token, 1, 60000, &(struct worker_beat){.running = 1});
     return STMT(claim_renew);
 }
 
@@ -170,6 +171,12 @@ static const struct stmt *enqueues(struct two *t)
 
     job_enqueue_bind(begin(t->s), &job, 1);
     return STMT(job_enqueue);
+}
+
+static const struct stmt *cancels(struct two *t, const struct claimed *c)
+{
+    job_cancel_bind(begin(t->s), c->jobs[0].id, "me");
+    return STMT(job_cancel);
 }
 
 static const struct stmt *marks(struct two *t, bool asleep)
@@ -388,6 +395,68 @@ static void a_sweep_skips_a_claim_that_is_being_renewed(void **state)
     assert_int_equal(count_of(t->s, "pawl.job WHERE token IS NOT NULL"), 1);
 }
 
+/* ── settle and cancel ── */
+
+/* A cancel touches a running job when its transaction commits. This is that moment, held still. */
+#define BEGIN_COMMITTING "BEGIN; SET CONSTRAINTS ALL IMMEDIATE"
+
+/* The settle waits, and sees that the end was asked for; done stays done. */
+static void a_settle_waits_for_a_cancel_and_heeds_it(void **state)
+{
+    struct two *t = *state;
+
+    for (int done = 0; done <= 1; done++) {
+        struct claimed c = one_claimed(t);
+
+        exec_on(t->a, BEGIN_COMMITTING);
+        assert_int_equal(step(t, t->a, cancels(t, &c)), 1);
+        start(t, t->b, done ? settles_done(t, &c) : settles_retry(t, &c));
+        assert_waits(t, t->b, t->a);
+        exec_on(t->a, "COMMIT");
+        assert_int_equal(rows_of(finish(t->b)), 1);
+        assert_int_equal(count_of(t->s, "pawl.job"), 0);
+    }
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'cancelled' AND cancel_by = 'me'"),
+                     1);
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'done' AND cancel_by IS NULL"), 1);
+    assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+}
+
+/* The cancel waits at its commit, and finds the job waiting again: it is over at once. */
+static void a_cancel_waits_for_a_settle(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, settles_retry(t, &c)), 1);
+    start(t, t->b, cancels(t, &c));
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "COMMIT");
+    PGresult *r = finish(t->b);
+
+    assert_false(job_cancel_row(r)); /* as it looked when it was asked for */
+    PQclear(r);
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'cancelled' AND cancel_by = 'me'"),
+                     1);
+    assert_int_equal(count_of(t->s, "pawl.job"), 0);
+}
+
+/* Neither is lost and neither waits: the sweep leaves the job to the cancel, then ends it. */
+static void a_sweep_skips_what_is_being_cancelled_and_ends_it_next(void **state)
+{
+    struct two *t = *state;
+    struct claimed c = one_claimed(t);
+
+    expire(t);
+    exec_on(t->a, BEGIN_COMMITTING);
+    assert_int_equal(step(t, t->a, cancels(t, &c)), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(step(t, t->b, sweeps(t)), 1);
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'cancelled'"), 1);
+}
+
 /* ── enqueue and sleeper mark ── */
 
 /* How many came so far. They come in the order of their commits: all are there with the last. */
@@ -491,6 +560,9 @@ int main(void)
         TEST(a_renewal_waits_for_the_settle_that_ends_its_claim),
         TEST(a_settle_waits_for_a_renewal_and_ends_the_claim),
         TEST(a_sweep_skips_a_claim_that_is_being_renewed),
+        TEST(a_settle_waits_for_a_cancel_and_heeds_it),
+        TEST(a_cancel_waits_for_a_settle),
+        TEST(a_sweep_skips_what_is_being_cancelled_and_ends_it_next),
         TEST(an_enqueue_before_the_mark_notifies_nobody),
         TEST(an_enqueue_beside_an_uncommitted_mark_is_seen_by_the_look_after_it),
         TEST(an_enqueue_after_the_mark_notifies),

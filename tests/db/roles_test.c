@@ -15,15 +15,15 @@
 #define PARAMETERS_MAX 24
 
 /* The roles of the matrix. `stranger` has no grants at all; it belongs to this test's database. */
-enum { PRODUCER, WORKER, READER, SERVER, OWNER, STRANGER, ROLES };
+enum { PRODUCER, ENQUEUER, WORKER, READER, SERVER, OWNER, STRANGER, ROLES };
 
 static const char *const words[ROLES] = {
-    "producer", "worker", "reader", "server", "owner", "stranger"};
+    "producer", "enqueuer", "worker", "reader", "server", "owner", "stranger"};
 
 struct statement {
     char name[64];
     char roles[128]; /* what follows "-- Roles:" */
-    char sql[8192];  /* without comments */
+    char sql[32768]; /* without comments */
 };
 
 static size_t load(struct statement *statements)
@@ -98,12 +98,12 @@ static int parameters(const char *sql)
 /* Planning and starting it checks every right without doing anything. False: permission denied. */
 static bool may(struct store *s, const struct statement *statement, const char *role)
 {
-    char sql[9000];
+    static char sql[33000];
     char nulls[PARAMETERS_MAX * 6 + 3] = "";
     int n = parameters(statement->sql);
 
     /* BEGIN, COMMIT and LISTEN are nobody's to refuse, and cannot be prepared. */
-    if (strncmp(statement->name, "tx_", 3) == 0 || strcmp(statement->name, "listen") == 0)
+    if (strncmp(statement->name, "tx_", 3) == 0 || strstr(statement->name, "listen") != NULL)
         return true;
     for (int i = 0; i < n; i++) {
         size_t len = strlen(nulls);
@@ -212,7 +212,7 @@ static void each_role_can_do_its_work(void **state)
     assert_string_equal(states.of[0], "done");
     assert_string_equal(states.of[1], "retrying");
     c = claim(s, 1);
-    claim_renew_bind(begin(s), &s->worker, &c.token, 1, 1, 1);
+    claim_renew_bind(begin(s), &s->worker, &c.token, 1, 1, &(struct worker_beat){.running = 1});
     PGresult *r = run(s, STMT(claim_renew));
 
     assert_int_equal(PQntuples(r), 1);
@@ -250,7 +250,35 @@ static void no_role_gets_further(void **state)
         {"pawl_producer", "SELECT payload FROM pawl.job"},
         {"pawl_producer", "SELECT FROM pawl.jobs"},
         {"pawl_producer", "SELECT pawl.history_maintain()"},
-        {"pawl_worker", "INSERT INTO pawl.job (queue, kind, payload) VALUES ('q', 'k', '')"},
+        {"pawl_producer",
+         "INSERT INTO pawl.job (queue, kind, payload, token)"
+         " VALUES ('q', 'k', '', gen_random_uuid())"},
+        {"pawl_producer", "SELECT pawl.cancel(1)"},
+        {"pawl_producer", "SELECT pawl.retry(1)"},
+        {"pawl_producer", "SELECT pawl.job_end(1, 'done', 'me')"},
+        {"pawl_producer", "SELECT pawl.guard_maintain()"},
+        {"pawl_producer", "INSERT INTO pawl.guard VALUES (gen_random_uuid(), 1, 0)"},
+        {"pawl_producer", "DELETE FROM pawl.guard"},
+        {"pawl_producer", "INSERT INTO pawl.queue_producer VALUES ('q', 'pawl_enqueuer')"},
+        {"pawl_producer", "UPDATE pawl.job SET watched = true"},
+        {"pawl_enqueuer", "INSERT INTO pawl.job (queue, kind, payload) VALUES ('q', 'k', '')"},
+        {"pawl_enqueuer", "SELECT pawl.enqueue('k')"},
+        {"pawl_enqueuer", "SELECT pawl.enqueue('k', unique_key => 'x')"},
+        {"pawl_enqueuer", "SELECT pawl.enqueue_many('k', '{1,2}'::jsonb[])"},
+        {"pawl_enqueuer", "SELECT pawl.enqueue_many('[{\"kind\":\"k\"}]')"},
+        {"pawl_enqueuer", "SELECT pawl.cancel(1)"},
+        {"pawl_enqueuer", "INSERT INTO pawl.queue_producer VALUES ('q', 'pawl_enqueuer')"},
+        {"pawl_enqueuer", "SELECT payload FROM pawl.job"},
+        {"pawl_enqueuer", "SELECT FROM pawl.jobs"},
+        {"pawl_reader", "SELECT pawl.enqueue('k')"},
+        {"pawl_reader", "SELECT pawl.cancel(1)"},
+        {"pawl_reader", "SELECT pawl.assert_claim(1, gen_random_uuid())"},
+        {"pawl_worker", "SELECT pawl.enqueue('k')"},
+        {"pawl_worker", "SELECT pawl.cancel(1)"},
+        {"pawl_worker", "UPDATE pawl.job SET lane = 'l'"},
+        {"pawl_server", "INSERT INTO pawl.guard VALUES (gen_random_uuid(), 1, 0)"},
+        {"pawl_worker",
+         "INSERT INTO pawl.job (queue, kind, payload, errors) VALUES ('q', 'k', '', '[]')"},
         {"pawl_worker", "UPDATE pawl.job SET payload = ''"},
         {"pawl_worker", "UPDATE pawl.job SET queue = 'other'"},
         {"pawl_worker", "SELECT FROM pawl.history"},

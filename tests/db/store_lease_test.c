@@ -25,7 +25,8 @@ static struct claimed claim_expired(struct store *s, int32_t n, int ago)
 static size_t
 renew(struct store *s, const struct uuid *tokens, size_t n, int64_t lease_ms, struct uuid *ret)
 {
-    claim_renew_bind(begin(s), &s->worker, tokens, n, lease_ms, 7);
+    claim_renew_bind(
+        begin(s), &s->worker, tokens, n, lease_ms, &(struct worker_beat){.running = 7});
     PGresult *r = run(s, STMT(claim_renew));
     size_t found = (size_t)PQntuples(r);
 

@@ -41,8 +41,11 @@ static void states_have_the_names_of_the_core(void **state)
         snprintf(sql, sizeof(sql), "SELECT (enum_range(NULL::pawl.state))[%d]::text", number);
         assert_text(s, sql, job_state_text(number));
     }
+    testdb_exec(&s->db, "UPDATE pawl.job SET waits_for = 3, due_at = 'infinity' WHERE id = 1");
+    assert_text(s, "SELECT state FROM pawl.jobs WHERE id = 1", job_state_text(JOB_WAITING));
+    assert_text(s, "SELECT (enum_range(NULL::pawl.state))[9]::text", job_state_text(JOB_WAITING));
     assert_int_equal(testdb_int(&s->db, "SELECT cardinality(enum_range(NULL::pawl.state))"),
-                     JOB_CANCELLED);
+                     JOB_WAITING);
 }
 
 static void a_live_job_is_shown_whole(void **state)
@@ -184,7 +187,8 @@ static void queues_are_listed_with_their_counts(void **state)
     queue_list_row(r, 1, &queue); /* jobs and no settings */
     assert_string_equal(queue.name, "q");
     assert_int_equal(queue.ready, 1);
-    assert_int_equal(queue.scheduled, 2);
+    assert_int_equal(queue.scheduled, 1);
+    assert_int_equal(queue.retrying, 1);
     assert_int_equal(queue.running, 1);
     assert_int_equal(queue.parked, 0);
     assert_int_equal(queue.keep_days, 7);
@@ -197,6 +201,37 @@ static void queues_are_listed_with_their_counts(void **state)
     assert_int_equal(queue.parked, 1);
     assert_int_equal(queue.paused_at, INT64_C(1577836800000000));
     assert_string_equal(queue.paused_by, "me");
+    PQclear(r);
+}
+
+/* A pause of its own is told before that of all. */
+static void a_queue_that_is_held_with_all_others_is_listed_as_paused(void **state)
+{
+    struct store *s = *state;
+    struct queue_view queue;
+
+    enqueue_plain(s, 1);
+    testdb_exec(&s->db,
+                "INSERT INTO pawl.queue (name, paused_at, paused_by)"
+                " VALUES ('*', '2020-01-01Z', 'all'), ('z', '2021-01-01Z', 'me')");
+    PGresult *r = list_queues(s, 100);
+
+    assert_int_equal(PQntuples(r), 3);
+    for (int row = 0; row < 2; row++) { /* the row of all, and one without a row */
+        queue_list_row(r, row, &queue);
+        assert_int_equal(queue.paused_at, INT64_C(1577836800000000));
+        assert_string_equal(queue.paused_by, "all");
+    }
+    queue_list_row(r, 2, &queue);
+    assert_string_equal(queue.name, "z");
+    assert_string_equal(queue.paused_by, "me");
+    PQclear(r);
+    testdb_exec(&s->db,
+                "UPDATE pawl.queue SET paused_at = NULL, paused_by = NULL WHERE name = '*'");
+    r = list_queues(s, 100);
+    queue_list_row(r, 1, &queue);
+    assert_int_equal(queue.paused_at, 0);
+    assert_null(queue.paused_by);
     PQclear(r);
 }
 
@@ -339,6 +374,7 @@ int main(void)
         store_test(a_finished_job_is_shown_whole),
         store_test(jobs_are_listed_by_what_they_are),
         store_test(queues_are_listed_with_their_counts),
+        store_test(a_queue_that_is_held_with_all_others_is_listed_as_paused),
         store_test(counting_stops_at_the_limit_and_says_so),
         store_test(pausing_twice_keeps_who_was_first),
         store_test(the_days_ahead_have_their_partitions),

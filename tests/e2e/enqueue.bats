@@ -8,7 +8,7 @@ payload_of()
     local text
     text=$("$PAWL_TEST_BIN" job show "$1" -o json)
     text=${text#*,\"payload\":}
-    printf '%s' "${text%,\"result\":null,\"errors\":null\}}"
+    printf '%s' "${text%%,\"result\":null,\"errors\":null,*}"
 }
 
 count_jobs()
@@ -138,6 +138,17 @@ count_jobs()
     eventually 10 job_is 1 done
     run db_sql "SELECT started_at >= due_at FROM pawl.history"
     assert_output t
+}
+
+@test "--deadline: a job that nobody ran in time fails without being run" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue k --deadline 1ms
+    "$PAWL_TEST_BIN" enqueue k --deadline 1h
+    run_pawl work --once -q -e 'k=echo $PAWL_JOB_ID >>ran'
+    assert_status 0
+    [ "$(cat ran)" = 2 ]
+    [ "$(job 1 'it["state"] + ": " + it["errors"][-1]["error"]')" = 'failed: the deadline of the machine has passed' ]
+    job_is 2 done
 }
 
 @test "--count enqueues the same job many times" {

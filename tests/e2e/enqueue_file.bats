@@ -40,6 +40,26 @@ other|fallback|7|4|1000|{}|90
 other|fallback|7|4|9000|{}|2098'
 }
 
+@test "tags, trace, correlation and deadline of a line stand for themselves" {
+    fresh_db
+    cat >jobs.jsonl <<'END'
+{"kind":"a","tags":["x","y"]}
+{"kind":"a","trace":"t-2"}
+{"kind":"a","correlation":"c-2","deadline":"1h"}
+{"kind":"a"}
+{"kind":"a","tags":[]}
+END
+    run_pawl enqueue -f jobs.jsonl --tag z --trace t-1 --correlation c-1 --deadline 2h
+    assert_status 0
+    run db_sql "SELECT meta->>'tags', meta->>'trace', meta->>'correlation',
+                       extract(epoch FROM deadline_at - created_at)::int FROM pawl.job ORDER BY id"
+    assert_output '["x", "y"]|t-1|c-1|7200
+["z"]|t-2|c-1|7200
+["z"]|t-1|c-2|3600
+["z"]|t-1|c-1|7200
+|t-1|c-1|7200'
+}
+
 @test "every kind of mistake names its line and enqueues nothing" {
     fresh_db
     refused 2 'not valid JSON: ' '{"kind":"a"'
@@ -63,6 +83,9 @@ other|fallback|7|4|9000|{}|2098'
     refused 2 '"at": "later" is not a time' '{"kind":"a","at":"later"}'
     refused 2 '"delay" and "at" exclude each other' '{"kind":"a","at":"2099-01-01T00:00:00Z","delay":1}'
     refused 2 '"timeout": it must be between 1 ms and 24 days' '{"kind":"a","timeout":0}'
+    refused 2 '"correlation": it must be a string, in quotes' '{"kind":"a","correlation":7}'
+    refused 2 'the correlation is empty' '{"kind":"a","correlation":""}'
+    refused 2 '"deadline": "soon" is not a duration' '{"kind":"a","deadline":"soon"}'
     refused 2 'a job has no member "prioritty"' '{"kind":"a","prioritty":1}'
     assert_stderr_contains 'Did you mean "priority"?'
     refused 2 'a job has no member "x"' '{"kind":"a","x":1}'

@@ -116,8 +116,8 @@ one_of_each()
     [ "$(job 5 'it["due_at"]')" = null ]
     [ "$(job 6 '[it["state"], it["result"], it["finished_at"] is None]')" = '["done", 42, false]' ]
     run_pawl queue list -o json
-    [ "$(json '[[r["queue"], r["ready"], r["running"], r["scheduled"], r["parked"], r["paused"], r["paused_by"]] for r in it if r["queue"] == "default"]')" \
-        = '[["default", 1, 1, 2, 1, true, "somebody"]]' ]
+    [ "$(json '[[r["queue"], r["ready"], r["running"], r["scheduled"], r["retrying"], r["parked"], r["paused"], r["paused_by"]] for r in it if r["queue"] == "default"]')" \
+        = '[["default", 1, 1, 1, 1, 1, true, "somebody"]]' ]
 }
 
 @test "a job that is not there, or no id, is said so" {
@@ -163,6 +163,10 @@ one_of_each()
     run_pawl queue resume mail empty
     run_pawl queue list -o json
     [ "$(json '[r["paused"] for r in it if r["queue"] == "mail"]')" = '[false]' ]
+    run_pawl queue pause --all
+    run_pawl queue list
+    assert_line "mail * 3 * yes * $(id -un) *"
+    assert_line "\* * yes * $(id -un) *"
 }
 
 @test "one bad name among several changes nothing" {
@@ -179,4 +183,21 @@ one_of_each()
     run_pawl queue list --count 10 -o json
     [ "$(json 'it[0]["capped"]')" = true ]
     assert_stderr_contains 'counting stopped at 10 (see --count)'
+}
+
+@test "kind set --retry table needs delays, unless there are some already" {
+    fresh_db
+    run_pawl kind set bill --retry table
+    assert_status 2
+    assert_stderr_contains '--retry table needs --table with the delays'
+    [ "$(db_sql 'SELECT count(*) FROM pawl.kind')" = 0 ]
+    run_pawl kind set bill --table 1s,1m
+    run_pawl kind set bill --retry quadratic
+    run_pawl kind set bill --retry table
+    assert_status 0
+    [ "$(db_sql 'SELECT name, retry, retry_table_ms FROM pawl.kind')" = 'bill|table|{1000,60000}' ]
+    run_pawl kind set mail --base 2s
+    run_pawl kind set mail --retry table # a row, but no table
+    assert_status 2
+    [ "$(db_sql "SELECT retry FROM pawl.kind WHERE name = 'mail'")" = exponential ]
 }

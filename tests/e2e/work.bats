@@ -239,3 +239,56 @@ END
     run_pawl work --once -e a=b -c 0
     assert_status 2
 }
+
+# A counter of the worker in the background, as it was when SIGUSR1 was last answered: counter NAME
+counter()
+{
+    sed -n "s/.*worker_stats.*[ \"]$1[\":=]*\([0-9][0-9]*\).*/\1/p" "$DIR/background.err" | tail -n 1
+}
+
+# For eventually: asks again, and looks at what was answered so far.
+counter_is_at_least()
+{
+    kill -USR1 "$PID"
+    [ "$(counter "$1")" -ge "$2" ]
+}
+
+asleep()
+{
+    [ "$(db_sql 'SELECT count(*) FROM pawl.sleeper WHERE asleep')" = 1 ]
+}
+
+@test "--max-poll: a sleeping worker looks by itself that often" {
+    fresh_db
+    start_pawl work -e k=true --max-poll 10ms
+    eventually 10 asleep
+    # By default it would look about ten times in the time that is given here.
+    eventually 15 counter_is_at_least poll_wakeups 30
+    [ "$(counter notify_wakeups)" = 0 ]
+}
+
+@test "--jitter: after a notification a worker waits, and can be stopped meanwhile" {
+    fresh_db
+    start_pawl work -e k=true --jitter 1d
+    eventually 10 asleep
+    "$PAWL_TEST_BIN" enqueue k
+    eventually 10 counter_is_at_least notify_wakeups 1
+    kill -TERM "$PID"
+    wait "$PID"
+    job_is 1 ready
+}
+
+@test "--min-demand: while jobs run, nothing is claimed until there is room for so many" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue slow
+    "$PAWL_TEST_BIN" enqueue fast --count 3 >/dev/null
+    start_pawl work --once --stats -c 2 --min-demand 2 -e 'slow=until [ -e go ]; do sleep 0.02; done' -e fast=true
+    eventually 10 job_is 2 done
+    eventually 10 counter_is_at_least settles 1
+    job_is 3 ready
+    touch go
+    wait "$PID"
+    job_is 4 done
+    # Two by two: the slow one and a fast one, then the rest.
+    [ $(($(counter claims) - $(counter empty_claims))) = 2 ]
+}

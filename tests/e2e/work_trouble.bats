@@ -146,6 +146,17 @@ ended()
     assert_stderr_contains 'queue default is paused; jobs that run go on'
     run_pawl work --once -q -e k=true
     assert_output ''
+    [ -z "$stderr" ]
+    run_pawl work --once -e k=true --log-level error
+    assert_status 0
+    [ "$stderr" = 'note: nothing was run: queue default is paused (pawl queue resume default)' ]
+    run_pawl work --once -e k=true -Q default -Q mail --log-level error
+    assert_stderr_contains 'queue default is paused (pawl queue resume default)'
+    assert_stderr_contains 'nothing was due for these kinds in the other queues; see pawl job list'
+    run_pawl queue pause --all
+    run_pawl work --once -e k=true -Q mail --log-level error
+    [ "$stderr" = 'note: nothing was run: all queues are paused (pawl queue resume --all)' ]
+    run_pawl queue resume --all
     run_pawl job show 1
     assert_line 'now       waits because queue default is paused (pawl queue resume default)'
     start_pawl work -q --poll 20ms -e k=true

@@ -20,15 +20,25 @@ struct item {
     const char *outcome;
 };
 
+/* Items of one statement of a settle, and where its answer is. */
+struct part {
+    size_t first;
+    size_t n;
+    size_t answer;
+};
+
 /* One transaction, from its first statement to its end. */
 struct call {
     const struct batch *batch; /* only compared */
     uint64_t n;
     const char *op; /* NULL: nobody wants to know */
     struct uuid token;
-    struct item *items; /* owned; of a settle: the done ones first */
+    struct item *items; /* owned; of a settle */
     size_t n_items;
-    size_t n_done;
+    size_t n_statements;
+    struct part done;
+    struct part others;
+    struct part steps; /* of machines that go on */
     struct items text;
     batch_fn fn;
     void *data;
@@ -54,10 +64,14 @@ void __real_job_settle_done_bind(struct params *p, const struct job_settle *cons
                                  const char *worker, const struct uuid *ended, size_t n_ended);
 void __wrap_job_settle_done_bind(struct params *p, const struct job_settle *const *items, size_t n,
                                  const char *worker, const struct uuid *ended, size_t n_ended);
+void __real_job_settle_step_bind(struct params *p, const struct job_settle *const *items, const bool *sticky,
+                                 size_t n, const struct uuid *ended, size_t n_ended);
+void __wrap_job_settle_step_bind(struct params *p, const struct job_settle *const *items, const bool *sticky,
+                                 size_t n, const struct uuid *ended, size_t n_ended);
 void __real_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
-                             size_t n_tokens, int64_t lease_ms, int32_t running);
+                             size_t n_tokens, int64_t lease_ms, const struct worker_beat *beat);
 void __wrap_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
-                             size_t n_tokens, int64_t lease_ms, int32_t running);
+                             size_t n_tokens, int64_t lease_ms, const struct worker_beat *beat);
 
 /* clang-format on */
 
@@ -72,9 +86,11 @@ static const char *op_of(const struct stmt *stmt)
 {
     switch (stmt->id) {
     case STMT_job_claim:
+    case STMT_job_claim_lanes:
         return "claim";
     case STMT_job_settle:
     case STMT_job_settle_done:
+    case STMT_job_settle_step:
         return "settle";
     case STMT_claim_renew:
         return "renew";
@@ -97,6 +113,13 @@ struct params *__wrap_batch_add(struct batch *batch, const struct stmt *stmt)
     }
     if (being_made->op == NULL)
         being_made->op = op_of(stmt);
+    if (stmt->id == STMT_job_settle_done)
+        being_made->done.answer = being_made->n_statements;
+    else if (stmt->id == STMT_job_settle)
+        being_made->others.answer = being_made->n_statements;
+    else if (stmt->id == STMT_job_settle_step)
+        being_made->steps.answer = being_made->n_statements;
+    being_made->n_statements++;
     return __real_batch_add(batch, stmt);
 }
 
@@ -116,7 +139,9 @@ void __wrap_job_claim_bind(struct params *p, const struct job_claim *claim)
     __real_job_claim_bind(p, claim);
 }
 
-static void note_settles(const struct job_settle *const *items, size_t n)
+/* sticky: of machines that go on; else NULL. */
+static void
+note_settles(struct part *part, const struct job_settle *const *items, const bool *sticky, size_t n)
 {
     struct call *call = being_made;
     struct item *more = realloc(call->items, (call->n_items + n) * sizeof(*more));
@@ -124,12 +149,15 @@ static void note_settles(const struct job_settle *const *items, size_t n)
     if (more == NULL)
         abort();
     call->items = more;
+    part->first = call->n_items;
+    part->n = n;
     for (size_t i = 0; i < n; i++) {
         struct item *item = &call->items[call->n_items++];
 
         item->id = items[i]->job->id;
         item->token = items[i]->job->token;
-        item->outcome = outcome_text((int)items[i]->outcome.kind);
+        item->outcome =
+            sticky != NULL && sticky[i] ? "stick" : outcome_text((int)items[i]->outcome.kind);
         items_add(
             &call->text, "%lld:%s:%s", (long long)item->id, TOKEN(&item->token), item->outcome);
     }
@@ -142,7 +170,7 @@ void __wrap_job_settle_bind(struct params *p,
                             const struct uuid *ended,
                             size_t n_ended)
 {
-    note_settles(items, n);
+    note_settles(&being_made->others, items, NULL, n);
     __real_job_settle_bind(p, items, n, worker, ended, n_ended);
 }
 
@@ -153,9 +181,19 @@ void __wrap_job_settle_done_bind(struct params *p,
                                  const struct uuid *ended,
                                  size_t n_ended)
 {
-    note_settles(items, n);
-    being_made->n_done = being_made->n_items;
+    note_settles(&being_made->done, items, NULL, n);
     __real_job_settle_done_bind(p, items, n, worker, ended, n_ended);
+}
+
+void __wrap_job_settle_step_bind(struct params *p,
+                                 const struct job_settle *const *items,
+                                 const bool *sticky,
+                                 size_t n,
+                                 const struct uuid *ended,
+                                 size_t n_ended)
+{
+    note_settles(&being_made->steps, items, sticky, n);
+    __real_job_settle_step_bind(p, items, sticky, n, ended, n_ended);
 }
 
 void __wrap_claim_renew_bind(struct params *p,
@@ -163,18 +201,21 @@ void __wrap_claim_renew_bind(struct params *p,
                              const struct uuid *tokens,
                              size_t n_tokens,
                              int64_t lease_ms,
-                             int32_t running)
+                             const struct worker_beat *beat)
 {
     for (size_t i = 0; i < n_tokens; i++)
         items_add(&being_made->text, "%s", TOKEN(&tokens[i]));
-    __real_claim_renew_bind(p, worker, tokens, n_tokens, lease_ms, running);
+    __real_claim_renew_bind(p, worker, tokens, n_tokens, lease_ms, beat);
 }
 
 static void tell_claimed(struct call *call, const PGresult *r)
 {
     struct job_claim asked = {.token = call->token};
 
-    for (int row = 0; row < PQntuples(r); row++) {
+    bool more;
+    int n = job_claim_count(r, &more);
+
+    for (int row = 0; row < n; row++) {
         struct job job;
 
         job_claim_row(r, row, &asked, &job);
@@ -185,19 +226,28 @@ static void tell_claimed(struct call *call, const PGresult *r)
 static void tell_settled(struct call *call, const struct batch_end *end)
 {
     const char **states = calloc(call->n_items + 1, sizeof(*states));
-    const PGresult *done = call->n_done > 0 ? end->results[0] : NULL;
-    const PGresult *others = call->n_items > call->n_done ? end->results[end->n_results - 1] : NULL;
+    const PGresult *done = call->done.n > 0 ? end->results[call->done.answer] : NULL;
+    const PGresult *others = call->others.n > 0 ? end->results[call->others.answer] : NULL;
+    const PGresult *steps = call->steps.n > 0 ? end->results[call->steps.answer] : NULL;
 
     if (states == NULL)
         abort();
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
-        states[job_settle_done_row(done, row)] = "done";
+        states[call->done.first + job_settle_done_row(done, row)] = "done";
     for (int row = 0; others != NULL && row < PQntuples(others); row++) {
         const char *state;
         size_t i;
 
         job_settle_row(others, row, &i, &state);
-        states[call->n_done + i] = state;
+        states[call->others.first + i] = state;
+    }
+    for (int row = 0; steps != NULL && row < PQntuples(steps); row++) {
+        bool cancelled;
+        size_t i;
+
+        job_settle_step_row(steps, row, &i, &cancelled);
+        states[call->steps.first + i] =
+            strcmp(call->items[call->steps.first + i].outcome, "stick") == 0 ? "stuck" : "on";
     }
     for (size_t i = 0; i < call->n_items; i++)
         items_add(&call->text,
@@ -232,7 +282,8 @@ static void tell_end(struct call *call, const struct batch_end *end)
         int64_t id;
 
         claim_sweep_row(end->results[0], row, &id, &state);
-        items_add(&call->text, "%lld:%s", (long long)id, state);
+        if (id != 0) /* 0: lanes are to be mended */
+            items_add(&call->text, "%lld:%s", (long long)id, state);
     }
     events_write("ret %llu %s ok %s", (unsigned long long)call->n, call->op, call->text.text);
 }

@@ -4,20 +4,31 @@ The invariants, by their numbers:
  1  Every acknowledged enqueue reaches exactly one terminal state; one of unknown fate none or one; a failed one none.
  2  At most one valid claim per job at a time: a claim takes only what is free, and only an expired lease is swept.
  3  Attempts rise by one with each claim, and fall only when a job was given back or put off; tokens never repeat.
- 4  Every start has an earlier committed claim, and a claim starts a job once.
- 5  One accepted terminal report per job, made with the token the job had; terminal rows never change.
+ 4  Every start has an earlier committed claim, and a claim starts a job once. A machine that keeps its claim from step to
+    step has the commit of the step before for a claim.
+ 5  One accepted terminal report per job, made with the token the job had; terminal rows never change. One whose end was
+    asked for, and that was acknowledged, is done or cancelled.
+ 6  Lanes: no more run at a time than the lane lets in.
+ 7  Unique keys: at most one live job per key, and the loser learns the winner's id.
+ 8  A parent joins its children once, after all of them have ended.
+ 9  Each acknowledged signal is taken at most once, none is lost, and none fails to wake who waits for it.
 11  After the faults have stopped nothing runs with an expired lease, and the queue drains.
 
 Pure: no I/O, no clock. Two sources are compared, so that neither has to be believed: what the processes wrote down, and
-what the database did (the trace).
+what the database did (the trace). 6 to 9 are in relations.py.
 """
 
 import collections
 
+import relations
+from relations import CLAIMS, DOUBLE, LOST, OTHER
+
 TERMINAL = {'done', 'failed', 'cancelled'}
-SETTLES = {'job_settle', 'job_settle_done'}
-GIVEN_BACK = {'snooze', 'release'}  # outcomes that undo an attempt
-LOST, DOUBLE, OTHER = 'lost', 'double', 'other'
+SETTLES = {'job_settle', 'job_settle_done', 'job_settle_step'}
+CANCELS = {'job_cancel', None}  # None: at its commit, when the job ran at first and then did not
+# By outcome: the attempt afterwards, from the one before; the machines' begin anew with each step.
+ATTEMPTS = {'snooze': lambda n: n - 1, 'release': lambda n: n - 1, 'wait': lambda n: n - 1, 'stick': lambda n: 1,
+            'next': lambda n: 0, 'await': lambda n: 0, 'spawn': lambda n: 0}
 CLOCK_US = 1000  # the commit's time is read a little apart from the commit
 
 Violation = collections.namedtuple('Violation', 'invariant kind text')
@@ -38,6 +49,10 @@ class Checker:
             for job, token, outcome in call.items:
                 self.settles[int(job), token].append((call, outcome))
 
+        self.cancels = collections.defaultdict(list)  # job id: the calls that asked for its end
+        for call in history.of('cancel'):
+            self.cancels[int(call.items[0])].append(call)
+
     def found(self, invariant, text, kind=OTHER):
         self.violations.append(Violation(invariant, kind, text))
 
@@ -47,6 +62,8 @@ class Checker:
         self.transitions()
         self.starts()
         self.reports()
+        self.ends()
+        relations.check(self.history, self.found)
         self.quiet()
         return self.violations
 
@@ -54,16 +71,19 @@ class Checker:
 
     def enqueues(self):
         rows = collections.defaultdict(list)  # key: where it is
-        for row in self.history.jobs:
-            rows[row['key']].append(('unfinished', row['id']))
-        for row in self.history.finished:
-            rows[row['key']].append((row['state'], row['id']))
+        for row in self.history.jobs + self.history.finished:
+            if row.get('parent_id') is None:  # children are their parents' business
+                rows[row['key']].append((row.get('state', 'unfinished'), row['id']))
         known = set()
         for call in self.history.of('enqueue'):
-            ids = {key: int(job) for job, key in call.answers} if call.result == 'ok' else {}
+            ids = {key: int(job) for job, key, *_ in call.answers} if call.result == 'ok' else {}
+            held = {key for _, key, *held in call.answers if held} if call.result == 'ok' else set()
             for key in call.items:
                 known.add(key)
-                self.enqueue(call, key, ids.get(key), rows[key])
+                if key not in held:
+                    self.enqueue(call, key, ids.get(key), rows[key])
+                elif rows[key]:
+                    self.found(7, f'job {key} is there ({rows[key]}) although its unique key was taken: {call}', DOUBLE)
         for key in set(rows) - known:
             self.found(1, f'job {key} is there, and nobody enqueued it: {rows[key]}', DOUBLE)
 
@@ -110,7 +130,8 @@ class Checker:
     def transitions(self):
         leases = {}  # token: until when it is valid at least, by what was seen so far
         state = {}   # job id: (attempt, token) as the last row of the trace left it, or 'gone'
-        self.claimed = {}  # (job id, token): the row
+        # (job id, token): the rows that give the right to a start: the claim, then steps that kept it
+        self.claimed = collections.defaultdict(list)
         self.settled = {}
         ended = collections.Counter()
         for row in self.history.trace:
@@ -122,7 +143,7 @@ class Checker:
                     self.found(5, f'the terminal row of job {row["id"]} was changed: {row}', DOUBLE)
                 elif ended[row['id']] > 1:
                     self.found(5, f'job {row["id"]} ended for the second time: {row}', DOUBLE)
-            else:
+            elif row['what'] == 'job':
                 self.transition(row, state, leases)
 
     def lease(self, row, leases):
@@ -144,10 +165,17 @@ class Checker:
         if state.get(job) != (row['old_attempt'], row['old_token']):
             self.found(5, f'job {job} was left as {state.get(job)} and found as {row}', DOUBLE)
         state[job] = 'gone' if row['op'] == 'DELETE' else (row['attempt'], row['token'])
-        if statement == 'job_claim':
+        if row['op'] == 'UPDATE' and (row['attempt'], row['token']) == (row['old_attempt'], row['old_token']) and \
+                statement != 'job_settle_step':
+            return  # its due time, or what it waits for: a signal, a child, a lane
+        if statement in CLAIMS:
             self.claim(row)
         elif statement in SETTLES:
             self.settle(row)
+        elif row['op'] == 'DELETE' and row['old_token'] is None and \
+                (statement in CANCELS and any(call.result != 'fail' for call in self.cancels[job]) or
+                 statement == 'job_enqueue_rich' and row['guard'] is not None):
+            return  # cancelled on the spot; or its unique key was taken
         elif statement == 'claim_sweep':
             self.sweep(row, leases)
         else:
@@ -161,7 +189,7 @@ class Checker:
             self.found(3, f'the claim of job {job} made attempt {row["old_attempt"]} to {row["attempt"]}: {row}')
         if (job, token) in self.claimed:
             self.found(3, f'job {job} was claimed twice with one token: {row}', DOUBLE)
-        self.claimed[job, token] = row
+        self.claimed[job, token].append(row)
         call = self.claim_of.get(token)
         if call is None:
             self.found(4, f'nobody called the claim {token} of job {job}: {row}')
@@ -178,13 +206,20 @@ class Checker:
             return
         if not sent:
             self.found(5, f'a settle of job {job} that is said to have failed was committed: {calls}')
-        if row['op'] == 'UPDATE':
-            change = -1 if calls[-1][1] in GIVEN_BACK else 0
-            if row['attempt'] != row['old_attempt'] + change:
-                self.found(3, f'job {job}, outcome {calls[-1][1]}, made attempt {row["old_attempt"]} to '
-                              f'{row["attempt"]}: {row}')
-            if row['token'] is not None:
+        if row['op'] != 'UPDATE':
+            return
+        # A machine may settle several steps with one token; which of them this was is not written in the row.
+        if not any(self.explains(outcome, row) for _, outcome in calls):
+            self.found(3, f'job {job}, outcome {calls[-1][1]}, made attempt {row["old_attempt"]} to {row["attempt"]}: {row}')
+        if row['token'] is not None:
+            if not any(outcome == 'stick' for _, outcome in calls):
                 self.found(2, f'job {job} was settled and is still claimed: {row}')
+            self.claimed[job, token].append(row)
+
+    @staticmethod
+    def explains(outcome, row):
+        return row['attempt'] == ATTEMPTS.get(outcome, lambda n: n)(row['old_attempt']) and \
+            (outcome == 'stick') == (row['token'] is not None)
 
     def sweep(self, row, leases):
         job, token = row['id'], row['old_token']
@@ -198,19 +233,28 @@ class Checker:
     # --- 4
 
     def starts(self):
-        seen = {}
+        known = collections.defaultdict(list)  # (job id, token, process): lines that told of a right to start it
+        for call in self.history.of('claim'):
+            for job, _ in call.answers:
+                known[int(job), call.items[0], call.process].append(call.line)
+        for call in self.history.of('settle'):
+            for job, token, state in call.answers:
+                if state == 'stuck':
+                    known[int(job), token, call.process].append(call.line)
+        seen = collections.Counter()
         for start in self.history.starts:
             what = f'job {start.id}, attempt {start.attempt}, was started by {start.process}'
-            if (start.id, start.token) in seen:
-                self.found(4, f'{what} and before by {seen[start.id, start.token].process} with one token', DOUBLE)
-            seen[start.id, start.token] = start
-            row = self.claimed.get((start.id, start.token))
-            call = self.claim_of.get(start.token)
-            if row is None or row['attempt'] != start.attempt:
+            rights = self.claimed.get((start.id, start.token), [])
+            heard = known[start.id, start.token, start.process]
+            n = seen[start.id, start.token]
+            seen[start.id, start.token] += 1
+            if 0 < len(rights) <= n:
+                self.found(4, f'{what} once more with one token', DOUBLE)
+            elif not rights or rights[n]['attempt'] != start.attempt:
                 self.found(4, f'{what} without a committed claim', DOUBLE)
-            elif row['commit_us'] > start.at_us + CLOCK_US:
-                self.found(4, f'{what} {row["commit_us"] - start.at_us} µs before its claim was committed', DOUBLE)
-            if call is None or call.process != start.process or call.line is None or call.line > start.line:
+            elif rights[n]['commit_us'] > start.at_us + CLOCK_US:
+                self.found(4, f'{what} {rights[n]["commit_us"] - start.at_us} µs before its claim was committed', DOUBLE)
+            if len(heard) <= n or heard[n] > start.line:
                 self.found(4, f'{what} before it knew of its claim', DOUBLE)
 
     # --- 5: reports as the workers saw them
@@ -243,6 +287,15 @@ class Checker:
             if states.get(job) != reports[0][1]:
                 self.found(5, f'job {job} was reported as {reports[0][1]} and is {states.get(job)}',
                            DOUBLE if job in states else LOST)
+
+    def ends(self):
+        for row in self.history.trace:
+            if row['what'] != 'history' or row['state'] != 'failed':
+                continue
+            for call in self.cancels[row['id']]:
+                # What was acknowledged while the job was being settled may have come too late.
+                if call.result == 'ok' and call.returned_us < row['began_us']:
+                    self.found(5, f'job {row["id"]} was to be cancelled and failed: {call}, {row}')
 
     def acknowledged(self, job, token):
         return any(answer[:2] == (str(job), token) and answer[2] != 'stale'

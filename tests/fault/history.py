@@ -5,11 +5,15 @@ An events file belongs to one process. A line is a time in µs since 1970 and an
 
     boot PID
     call N enqueue KEY,...              about to be asked of the database; N counts the calls of this process
-    ret N enqueue ok ID:KEY,...         committed
+    ret N enqueue ok ID:KEY,...         committed; ID:KEY:held when job ID held the unique key already
     ret N enqueue fail ...              known not to be committed (refused, or rolled back by the producer)
     ret N enqueue unknown ...           nobody knows; so it is with a call that has no ret
+    call N signal JOB:NAME:NUMBER       ret N signal ok ...   (fail, unknown) as with enqueue; NUMBER is the signal's own
+    call N cancel ID                    ret N cancel ok ID    likewise
     call N claim TOKEN                  ret N claim ok ID:ATTEMPT,...
-    call N settle ID:TOKEN:OUTCOME,...  ret N settle ok ID:TOKEN:STATE,...   (STATE stale: it counted for nothing)
+    call N settle ID:TOKEN:OUTCOME,...  ret N settle ok ID:TOKEN:STATE,...
+        OUTCOME stick: goes on with the next step under the same claim. STATE stale: it counted for nothing; stuck, on: a
+        machine that went on, with its claim or without
     call N renew TOKEN,...              ret N renew ok TOKEN,...
     call N sweep -                      ret N sweep ok ID:STATE,...
     start ID ATTEMPT TOKEN              a handler begins
@@ -50,8 +54,8 @@ class History:
         self.counters = collections.Counter()
         self.processes = 0
         # The database at the end; lists of dictionaries.
-        self.jobs = []      # id, key, token, attempt, max_attempts
-        self.finished = []  # id, key, state, attempt, max_attempts
+        self.jobs = []      # id, key, token, attempt, max_attempts, parent_id
+        self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result
         self.claims = []    # token, expired
         self.trace = []     # as soak.trace, in its order; times in µs; commit_us
 
@@ -104,18 +108,22 @@ def split(text):
 DUMP = [
     """SELECT row_to_json(r) FROM (
            SELECT 'jobs' AS "table", id, split_part(convert_from(payload, 'UTF8'), ' ', 1) AS key, token, attempt,
-                  max_attempts
+                  max_attempts, parent_id
            FROM pawl.job) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'finished' AS "table", id, split_part(convert_from(payload, 'UTF8'), ' ', 1) AS key, state, attempt,
-                  max_attempts
+                  max_attempts, parent_id, kind, convert_from(result, 'UTF8') AS result
            FROM pawl.history) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'claims' AS "table", token, lease_until < clock_timestamp() AS expired FROM pawl.claim) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'trace' AS "table", seq, (extract(epoch FROM at) * 1000000)::bigint AS at_us,
                   (extract(epoch FROM pg_xact_commit_timestamp(xid)) * 1000000)::bigint AS commit_us,
-                  statement, what, op, id, token, old_token, attempt, old_attempt, state,
+                  (extract(epoch FROM began) * 1000000)::bigint AS began_us, xid,
+                  statement, what, op, id, token, old_token, attempt, old_attempt, state, queue, lane, guard, parent_id,
+                  joins, awaits, signal_id, name, shown, consumed,
+                  CASE WHEN isfinite(due_at) THEN (extract(epoch FROM due_at) * 1000000)::bigint END AS due_us,
+                  (extract(epoch FROM wait_until) * 1000000)::bigint AS wait_until_us,
                   (extract(epoch FROM lease_until) * 1000000)::bigint AS lease_us,
                   (extract(epoch FROM old_lease) * 1000000)::bigint AS old_lease_us
            FROM soak.trace) AS r""",

@@ -3,7 +3,8 @@
 usage: plant.py NAME OUTPUT.c EMBED-SQL FILE...
 
 FILE: the sources that OUTPUT is made from: all statements of sql/query, or one C file. A plant that no longer applies
-because the source has changed fails the build: a checker that is no longer checked is worth nothing.
+because the source has changed fails the build: a checker that is no longer checked is worth nothing. Bugs in functions of
+the database need no worker of their own: they are put into the database of the run.
 """
 
 import os
@@ -12,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-# Name: file, pattern, replacement, which must apply; the invariants of which one must catch it; the faults that bring it
-# to light (none: it needs no help).
+# Name: file or function, pattern, replacement, which must apply; the invariants of which one must catch it; the faults that
+# bring it to light (none: it needs no help).
 PLANTS = {
     'no_fence': ([('job_settle.sql', r'\n\s+AND j\.token = [^\n]+', ''),
                   ('job_settle_done.sql', r'\n\s+AND j\.token = [^\n]+', '')],
@@ -31,14 +32,30 @@ PLANTS = {
     'attempts_stand_still': ([('job_claim.sql', r'attempt = j\.attempt \+ 1', 'attempt = j.attempt')], (3,), []),
     'failed_forgotten': ([('job_settle.sql', r"(FROM gone AS g)", r"FROM (SELECT * FROM gone WHERE state <> 'failed') AS g")],
                          (1,), []),
+    'lane_let_in': ([('job_claim_lanes.sql', r'OR w\.rank <= d\.room', 'OR w.rank <= d.room + 1')], (6,), []),
+    'guard_ignored': ([('pawl.guard_take', r'IF \(CASE WHEN held\.live_id', 'IF false AND (CASE WHEN held.live_id')],
+                      (7,), []),
+    'winner_unnamed': ([('pawl.guard_take', r'RETURN held\.job_id', 'RETURN new_id')], (7,), []),
+    'child_counted_twice': ([('job_settle.sql', r'p\.children_left - f\.n', 'p.children_left - 2 * f.n')], (8,), []),
+    'child_results_kept': ([('job_settle_step.sql', r'WHERE m\.progress AND m\.riders & 32 <> 0', 'WHERE false')], (8,), []),
+    'consume_dropped': ([('job_settle_step.sql', r'AND u\.progress AND s\.key IS NULL', 'AND false'),
+                         ('job_settle_step.sql', r'consumed = s\.consumed OR u\.progress', 'consumed = s.consumed'),
+                         ('job_settle_step.sql', r'AND NOT \(u\.progress AND s\.key IS NULL\)', '')],
+                        (9,), []),
+    'wake_up_lost': ([('job_settle_step.sql', r'coalesce\(j\.inbox, 0\) > i\.seen\s+OR EXISTS', 'EXISTS')], (9,), []),
     'no_sweep': ([('claim_sweep.sql', r'LIMIT \$1::int4', 'LIMIT least($1::int4, 0)')], (11,), ['kill_worker']),
 }
 
 
+def functions(name):
+    """Functions of the database that the bug is in; a worker with it is built only if there is none."""
+    return sorted({place for place, _, _ in PLANTS[name][0] if place.startswith('pawl.')})
+
+
 def apply(name, path, text):
-    """The text with the bug in it. Says how often each of its parts for this file applied."""
-    for file, pattern, replacement in PLANTS[name][0]:
-        if file != os.path.basename(path):
+    """The text of a file or a function with the bug in it."""
+    for place, pattern, replacement in PLANTS[name][0]:
+        if place != os.path.basename(path):
             continue
         text, n = re.subn(pattern, replacement, text)
         if n == 0:

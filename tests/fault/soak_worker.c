@@ -1,8 +1,7 @@
 /*
- * soak_worker: a worker to be killed, frozen and cut off: a coordinator with thread hands whose
- * handlers take their time, fail, ask for another try, put off and, now and then, take the process
- * with them. What it does goes to its events file: calls to the database (calls.c), starts and ends
- * of handlers, and its counters at the end.
+ * soak_worker: a worker to be killed, frozen and cut off: a coordinator with thread hands. Its
+ * handlers are in soak_handlers.c. What it does goes to its events file: calls to the database
+ * (calls.c), starts and ends of handlers, and its counters at the end.
  *
  * usage: soak_worker EVENTS CONNINFO LEASE_MS THREADS QUEUE[,QUEUE] [pooled]
  */
@@ -11,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/rand.h"
 #include "engine/coordinator.h"
 #include "fault/events.h"
-#include "hands/threads.h"
+#include "fault/soak_handlers.h"
 
 #define DRAIN_MS   1000
 #define QUEUES_MAX 4
@@ -29,102 +26,6 @@ struct program {
     struct coordinator *coordinator;
     uv_signal_t sigterm;
 };
-
-static void tell_start(const struct job *job)
-{
-    events_write("start %lld %d %s", (long long)job->id, (int)job->attempt, TOKEN(&job->token));
-}
-
-static void tell_finish(const struct job *job, const char *outcome)
-{
-    events_write(
-        "end %lld %d %s %s", (long long)job->id, (int)job->attempt, TOKEN(&job->token), outcome);
-}
-
-/* As long as the payload's second word says, or until told to stop. */
-static bool work_for_a_while(struct task *task)
-{
-    const struct job *job = task_job(task);
-    const char *blank = memchr(job->payload, ' ', job->payload_len);
-    long ms = 0;
-
-    for (const char *p = blank + 1; blank != NULL && p < job->payload + job->payload_len; p++)
-        ms = ms * 10 + (*p - '0');
-    for (; ms > 0; ms -= 5) {
-        if (task_should_stop(task))
-            return false;
-        nanosleep(&(struct timespec){.tv_nsec = 5L * 1000 * 1000}, NULL);
-    }
-    return true;
-}
-
-static void on_plain(void *data, struct task *task)
-{
-    (void)data;
-    tell_start(task_job(task));
-    bool whole = work_for_a_while(task);
-
-    if (whole)
-        task_done(task, "ok", 2);
-    else
-        task_retry(task, "told to stop", 20);
-    tell_finish(task_job(task), whole ? "done" : "retry");
-}
-
-/* Mostly soon; sometimes so late that the claim it came from has long expired, if its worker dies.
- */
-static int64_t retry_delay_ms(void)
-{
-    switch (rand_below(8)) {
-    case 0:
-        return (int64_t)rand_below(3000);
-    case 1:
-    case 2:
-        return -1;
-    default:
-        return (int64_t)rand_below(80);
-    }
-}
-
-static void on_moody(void *data, struct task *task)
-{
-    const char *outcome = "done";
-
-    (void)data;
-    tell_start(task_job(task));
-    work_for_a_while(task);
-    switch (rand_below(8)) {
-    case 0:
-        task_fail(task, "not today");
-        outcome = "fail";
-        break;
-    case 1:
-        task_cancel(task);
-        outcome = "cancel";
-        break;
-    case 2:
-        task_snooze(task, (int64_t)rand_below(60));
-        outcome = "snooze";
-        break;
-    case 3:
-    case 4:
-    case 5:
-        task_retry(task, "once more", retry_delay_ms());
-        outcome = "retry";
-        break;
-    default:
-        break;
-    }
-    tell_finish(task_job(task), outcome);
-}
-
-/* Kills its worker, every time. */
-static void on_poison(void *data, struct task *task)
-{
-    (void)data;
-    tell_start(task_job(task));
-    raise(SIGKILL);
-}
 
 static void on_sigterm(uv_signal_t *handle, int signum)
 {
@@ -166,17 +67,12 @@ static void tell_counters(const struct coordinator_stats *stats)
 
 static int work(struct program *program, struct coordinator_options *options, size_t threads)
 {
-    static const struct threads_handler handlers[] = {
-        {.kind = "plain", .fn = on_plain},
-        {.kind = "moody", .fn = on_moody},
-        {.kind = "poison", .fn = on_poison},
-    };
     struct pawl_err err;
 
     program->hands = threads_new(&program->loop,
                                  &(struct threads_options){
-                                     .handlers = handlers,
-                                     .n_handlers = sizeof(handlers) / sizeof(*handlers),
+                                     .handlers = soak_handlers,
+                                     .n_handlers = N_SOAK_HANDLERS,
                                      .threads = threads,
                                      .queue_max = threads,
                                      .log = options->log,

@@ -1,4 +1,4 @@
--- trace: what the database itself saw of every job, claim and finished job, for the checker; and two knobs. Runs after the
+-- trace: what the database itself saw of every job, claim, finished job and signal, for the checker; and two knobs. Runs after the
 -- migrations, in the soak test's own database. A trace row is written by the transaction it is about, so it is there
 -- exactly when that was committed; rows of one job are in the order of their commits, because the job is locked meanwhile.
 CREATE SCHEMA soak;
@@ -6,9 +6,10 @@ CREATE SCHEMA soak;
 CREATE TABLE soak.trace (
     seq         bigint GENERATED ALWAYS AS IDENTITY,
     at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    began       timestamptz NOT NULL DEFAULT statement_timestamp(), -- its snapshot is later
     xid         xid NOT NULL DEFAULT pg_current_xact_id()::xid,
     statement   text,
-    what        text NOT NULL, -- job, claim, history
+    what        text NOT NULL, -- job, claim, history, signal
     op          text NOT NULL, -- INSERT, UPDATE, DELETE
     id          bigint,
     token       uuid,
@@ -17,25 +18,45 @@ CREATE TABLE soak.trace (
     old_attempt integer,
     state       text,
     lease_until timestamptz,
-    old_lease   timestamptz
+    old_lease   timestamptz,
+    -- of jobs that are more than plain
+    queue       text,
+    lane        text,
+    guard       uuid,
+    parent_id   bigint,
+    joins       integer,     -- how often it spawned
+    due_at      timestamptz,
+    wait_until  timestamptz,
+    awaits      text[],
+    -- of signals; id is that of the machine
+    signal_id   bigint,
+    name        text,
+    shown       boolean,
+    consumed    boolean
 );
 
+-- Functions of the schema pawl run as its owner, who has no rights here: hence the triggers are security definers.
 -- Every statement of ours begins with its name in a comment.
 CREATE FUNCTION soak.statement() RETURNS text LANGUAGE sql AS $$
     SELECT substring(current_query() FROM '^/\* pawl\.([a-z_]+) \*/')
 $$;
 
-CREATE FUNCTION soak.trace_job() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION soak.trace_job() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    j pawl.job;
 BEGIN
-    INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt)
-    VALUES (soak.statement(), 'job', tg_op, coalesce(new.id, old.id), new.token, old.token, new.attempt, old.attempt);
+    j := CASE tg_op WHEN 'DELETE' THEN old ELSE new END;
+    INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt, queue, lane, guard, parent_id,
+                            joins, due_at, wait_until, awaits)
+    VALUES (soak.statement(), 'job', tg_op, j.id, new.token, old.token, new.attempt, old.attempt, j.queue, j.lane, j.guard,
+            j.parent_id, j.joins, j.due_at, j.wait_until, j.awaits);
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.job
     FOR EACH ROW EXECUTE FUNCTION soak.trace_job();
 
-CREATE FUNCTION soak.trace_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION soak.trace_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO soak.trace (statement, what, op, token, lease_until, old_lease)
     VALUES (soak.statement(), 'claim', tg_op, coalesce(new.token, old.token), new.lease_until, old.lease_until);
@@ -45,7 +66,7 @@ $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.claim
     FOR EACH ROW EXECUTE FUNCTION soak.trace_claim();
 
-CREATE FUNCTION soak.trace_history() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION soak.trace_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO soak.trace (statement, what, op, id, attempt, state)
     VALUES (soak.statement(), 'history', tg_op, coalesce(new.id, old.id), new.attempt, new.state);
@@ -55,11 +76,27 @@ $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.history
     FOR EACH ROW EXECUTE FUNCTION soak.trace_history();
 
+CREATE FUNCTION soak.trace_signal() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    s pawl.signal;
+BEGIN
+    s := CASE tg_op WHEN 'DELETE' THEN old ELSE new END;
+    INSERT INTO soak.trace (statement, what, op, id, signal_id, name, shown, consumed, state)
+    VALUES (soak.statement(), 'signal', tg_op, s.job_id, s.id, s.name, s.shown, s.consumed, s.payload ->> 'n');
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.signal
+    FOR EACH ROW EXECUTE FUNCTION soak.trace_signal();
+
+-- Lanes are for one at a time, but for the wide ones.
+SELECT pawl.lane_set('*', 'wide*', 3);
+
 -- The share of claims and settles that succeed and then cannot be committed.
 CREATE TABLE soak.knob (refuse_commits double precision NOT NULL);
 INSERT INTO soak.knob VALUES (0);
 
-CREATE FUNCTION soak.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION soak.refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF random() < (SELECT refuse_commits FROM soak.knob) THEN
         RAISE EXCEPTION 'refused by the soak test' USING ERRCODE = 'serialization_failure';
@@ -71,6 +108,19 @@ CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR DELETE ON pawl.claim
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.refuse();
 CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON pawl.job
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.refuse();
+CREATE CONSTRAINT TRIGGER refuse_step AFTER UPDATE ON pawl.job
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (old.step IS DISTINCT FROM new.step) EXECUTE FUNCTION soak.refuse();
+
+-- A sender takes its time between the delivery, when it has locked the machine's row, and its commit: a step that parks the
+-- machine meanwhile sees the row and not the signal. By its name it comes after the delivery.
+CREATE FUNCTION soak.slow() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM pg_sleep(0.006 * random());
+    RETURN NULL;
+END
+$$;
+CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.signal
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.slow();
 
 -- A run of minutes has no hours to wait for an exhausted job.
 CREATE OR REPLACE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint

@@ -1,4 +1,4 @@
-"""Who may include whom: rooms know only the rooms below them. Reads the #include lines of src/ and include/."""
+"""Who may include whom: rooms know only the rooms below them. Reads the #include lines of src/, bench/ and include/."""
 
 import re
 import sys
@@ -14,10 +14,13 @@ MAY_INCLUDE = {
     'engine': ['store', 'pg/conn.h', 'pg/target.h', 'core', 'base'],
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
     'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
+    'lib': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
     'serve': ['engine', 'client', 'core', 'base'],
     'bench': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
     'cli': ['bench', 'serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }
+
+BESIDE_SRC = ['bench']
 
 # base and core do no I/O; core also has no threads.
 IO = ['libpq-fe.h', 'uv.h', 'sys/socket.h', 'netdb.h']
@@ -30,11 +33,11 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.M)
 
 
 def check(path, text):
-    """Problems of one file; path is src/<room>/... or include/pawl.h."""
+    """Problems of one file; path is src/<room>/..., bench/... or include/pawl.h."""
     problems = []
     text = without_comments(text)
     parts = path.split('/')
-    room = parts[1] if parts[0] == 'src' else None
+    room = parts[1] if parts[0] == 'src' else parts[0] if parts[0] in BESIDE_SRC else None
     for match in INCLUDE.finditer(text):
         where = f'{path}:{line_of(text, match.start())}'
         kind, name = match.groups()
@@ -71,17 +74,21 @@ def main(root):
     planted(tap, 'hands see only two headers of engine', 'src/hands/x.c',
             '#include "engine/mailbox.h"\n#include "engine/coordinator.h"\n', 1)
     planted(tap, 'an include without a room is caught', 'src/pg/x.c', '#include "conn.h"\n#include "../base/err.h"\n', 2)
+    planted(tap, 'an include of the command line in bench is caught', 'bench/x.c',
+            '#include "bench/x.h"\n#include "cli/out.h"\n#include "x.h"\n', 2)
     planted(tap, 'I/O in core is caught', 'src/core/x.c', '#include <uv.h>\n', 1)
     planted(tap, 'the public header stands alone', 'include/pawl.h', '#include "base/err.h"\n', 1)
     planted(tap, 'a comment is not an include', 'src/base/x.c', '/*\n#include "pg/conn.h"\n*/\n', 0)
     planted(tap, 'includes downwards are fine', 'src/store/x.c',
             '#include "store/x.h"\n#include <stdio.h>\n#include "pawl.h"\n#include "pg/sync.h"\n', 0)
-    for room in MAY_INCLUDE:
-        problems = []
-        for path in files(root, [f'src/{room}'], ('.c', '.h')):
+    folders = {room: room if room in BESIDE_SRC else f'src/{room}' for room in MAY_INCLUDE}
+    for room, folder in folders.items():
+        found = files(root, [folder], ('.c', '.h'))
+        problems = [] if found or room not in BESIDE_SRC else [f'{folder}/ has no files']
+        for path in found:
             problems += check(path, read(root, path))
         tap.result(f'{room} includes only what it may', problems)
-    known = tuple(f'src/{room}/' for room in MAY_INCLUDE)
+    known = tuple(f'{folder}/' for folder in folders.values())
     others = [path for path in files(root, ['src', 'include'], ('.c', '.h')) if not path.startswith(known)]
     problems = []
     for path in others:

@@ -6,6 +6,8 @@ import sys
 from tap import Tap, files, line_of, read, without_comments
 
 LINES_MAX = 600
+# One public header is the manual of the library; the dump of the schema is made, not written.
+MAY_BE_LONG = ['include/pawl.h', 'sql/schema.sql']
 
 # Function: what to use instead.
 BANNED = {
@@ -66,7 +68,8 @@ def main(root):
              product + files(root, ['tests', 'bench', 'examples', 'sql', 'tools'], ('.c', '.h', '.py', '.bats', '.sql')))):
         problems = []
         for path in paths:
-            problems += rule(path, read(root, path))
+            if rule is not size or path not in MAY_BE_LONG:
+                problems += rule(path, read(root, path))
         tap.result(name, problems)
     tap.end()
 

@@ -41,6 +41,25 @@ case('a skipped case is neither passed nor failed', '1..2\nok 1 - a # SKIP not h
 case('cmocka skips in its own way', '1..2\nnot ok 1 # SKIP a\nok 2 - b\n', (1, 0, 1), 'FAIL', 0)
 case('words that look like results are not', '1..1\nokay 1\n# ok 1 - x\nok 1 - a\n', (1, 0, 0))
 
+
+
+def choice(name, wanted, expected):
+    tests = [{'name': 'unit-a', 'suite': ['pawl:unit']}, {'name': 'unit-b', 'suite': ['pawl:unit']},
+             {'name': 'db-a', 'suite': ['pawl:db']}]
+    try:
+        seen = run_tests.chosen(wanted, tests)
+    except run_tests.Failure:
+        seen = None
+    tap.result(name, [] if seen == expected else [f'{seen} instead of {expected}'])
+
+
+choice('no name means all', [], [])
+choice('suites are left to Meson', ['unit', 'db'], ['--suite', 'unit', '--suite', 'db'])
+choice('a test is run by its name', ['db-a'], ['db-a'])
+choice('a suite and a test are both run', ['db-a', 'unit'], ['db-a', 'unit-a', 'unit-b'])
+choice('a test of a suite that is run too is run once', ['unit', 'unit-b'], ['unit-a', 'unit-b'])
+choice('a name that is neither is refused', ['unit', 'nonsense'], None)
+
 tally = run_tests.Tally()
 with contextlib.redirect_stdout(io.StringIO()) as out:
     status = tally.report()

@@ -25,7 +25,7 @@ static void what_is_no_state_is_unknown_or_refused(void **state)
     (void)state;
     assert_string_equal(job_state_text(0), "unknown");
     assert_string_equal(job_state_text(-1), "unknown");
-    assert_string_equal(job_state_text(9), "unknown");
+    assert_string_equal(job_state_text(10), "unknown");
     for (size_t i = 0; i < LEN(texts); i++)
         assert_int_equal(job_state_parse(texts[i], &s), PAWL_EINVAL);
     assert_int_equal(job_state_parse(NULL, &s), PAWL_EINVAL);
@@ -116,6 +116,27 @@ static void a_name_that_is_too_long_names_the_limit(void **state)
                         "a queue's name cannot be longer than 128 bytes; this one has 129");
 }
 
+static void kinds_may_carry_a_version(void **state)
+{
+    static const char *const good[] = {"order", "order@1", "a.b/c@20"};
+    static const char *const bad[] = {"@1", "order@", "order@x", "order@1@2", "a b@1", "order@1.5"};
+    char longest[PAWL_NAME_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < LEN(good); i++)
+        assert_int_equal(kind_check(good[i], NULL), 0);
+    for (size_t i = 0; i < LEN(bad); i++)
+        assert_int_equal(kind_check(bad[i], NULL), PAWL_EINVAL);
+    assert_int_equal(kind_check("", NULL), PAWL_EINVAL);
+    assert_int_equal(kind_check(NULL, NULL), PAWL_EINVAL);
+    /* Only kinds: a queue has none. */
+    assert_int_equal(name_check("queue", "order@1", NULL), PAWL_EINVAL);
+    memset(longest, 'k', sizeof(longest));
+    memcpy(longest + PAWL_NAME_MAX - 1, "@1", 3);
+    assert_int_equal(kind_check(longest, NULL), PAWL_ELIMIT);
+    assert_int_equal(kind_check(longest + 1, NULL), 0);
+}
+
 static void priorities_go_from_0_to_9(void **state)
 {
     static const int64_t bad[] = {-1, 10, INT64_MIN, INT64_MAX, (int64_t)1 << 32};
@@ -141,6 +162,7 @@ int main(void)
         cmocka_unit_test(plain_names_are_accepted),
         cmocka_unit_test(other_names_are_refused_with_the_byte),
         cmocka_unit_test(a_name_that_is_too_long_names_the_limit),
+        cmocka_unit_test(kinds_may_carry_a_version),
         cmocka_unit_test(priorities_go_from_0_to_9),
     };
 

@@ -180,17 +180,71 @@ static void environment_names_the_job_and_keeps_what_was_there(void **state)
     assert_result(record, "inherited 4711 test mail 2 7 01234567-0000-0000-0000-0000000000ff\n6");
 }
 
-static void command_inherits_no_descriptor_but_its_three(void **state)
+static void command_inherits_no_descriptor_but_its_five(void **state)
 {
     /* Not close-on-exec, as a host program may leave them. */
     int leak = open("/dev/null", O_RDONLY);
     int high = fcntl(leak, F_DUPFD, 200);
     assert_true(leak >= 0 && high >= 200);
     struct fixture *f = *state;
-    /* 3 is the directory that ls reads. */
-    assert_result(run_one(f, "ls /proc/self/fd | tr '\\n' ' '"), "0 1 2 3 ");
+    /* 5 is the directory that ls reads. */
+    assert_result(run_one(f, "ls /proc/self/fd | tr '\\n' ' '"), "0 1 2 3 4 5 ");
     close(leak);
     close(high);
+}
+
+static void a_line_on_descriptor_3_says_how_the_job_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct record *record = run_one(f, "echo printed; echo '{\"done\":[1.0]}' >&3");
+
+    /* What it printed is no result then. */
+    assert_result(record, "[1.0]");
+    record = run_one(f, "printf '{\"stop\":\"no use\"}' >/dev/fd/3");
+    assert_error(record, OUTCOME_FAIL, "no use");
+    /* Said, and then failed: it failed. */
+    record = run_one(f, "echo '{\"done\":1}' >&3; exit 3");
+    assert_error(record, OUTCOME_RETRY, "exit status 3");
+}
+
+static void a_wrong_line_is_a_failure_of_the_run(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_error(run_one(f, "echo nonsense >&3"), OUTCOME_RETRY, "the control line is wrong");
+    assert_error(run_one(f, "echo '{\"nxt\":\"a\"}' >&3; echo sorry >&2"), OUTCOME_RETRY, "sorry");
+    assert_error(run_one(f, "printf '\\n' >&3"), OUTCOME_RETRY, "the control line is wrong");
+    /* More than a line may have, and more than a pipe holds: it is read on, so that the command can
+     * end. */
+    assert_error(run_one(f, "head -c 17000000 /dev/zero >&3"), OUTCOME_RETRY, "more than 16777216");
+}
+
+static void a_line_longer_than_a_pipe_arrives_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct record *record = run_one(
+        f, "{ printf '{\"done\":\"'; head -c 1000000 /dev/zero | tr '\\0' a; printf '\"}'; } >&3");
+
+    assert_int_equal(record->kind, OUTCOME_DONE);
+    assert_int_equal(record->result_len, 1000002);
+}
+
+static void descriptor_4_tells_where_the_job_is(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_result(run_one(f, "read -r line <&4; echo \"$line\""),
+                  "{\"step\":null,\"state\":null,\"signals\":[],\"children\":[],"
+                  "\"children_left\":0,\"timed_out\":false,\"attempt\":2}");
+}
+
+/* Nobody waits for what a process that was left behind might still say. */
+static void what_is_left_behind_does_not_hold_the_line_open(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_result(run_one(f, "setsid sh -c 'sleep 5' >/dev/null 2>&1 & echo '{\"done\":1}' >&3"),
+                  "1");
 }
 
 static void command_has_clean_signals_and_its_own_group(void **state)
@@ -399,7 +453,12 @@ int main(void)
         TEST(last_lines_of_stderr_are_part_of_the_error),
         TEST(bytes_on_stderr_that_are_not_text_become_text),
         TEST(environment_names_the_job_and_keeps_what_was_there),
-        TEST(command_inherits_no_descriptor_but_its_three),
+        TEST(command_inherits_no_descriptor_but_its_five),
+        TEST(a_line_on_descriptor_3_says_how_the_job_goes_on),
+        TEST(a_wrong_line_is_a_failure_of_the_run),
+        TEST(a_line_longer_than_a_pipe_arrives_whole),
+        TEST(descriptor_4_tells_where_the_job_is),
+        TEST(what_is_left_behind_does_not_hold_the_line_open),
         TEST(command_has_clean_signals_and_its_own_group),
         TEST(host_without_stdio_does_not_print_into_jobs),
         TEST(fifty_at_once_do_not_mix),

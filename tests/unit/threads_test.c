@@ -58,7 +58,7 @@ static void stop_reaches_its_run_and_no_other(void **state)
     f->hands->ops->stop(f->hands, &stopped->run, STOP_SHUTDOWN); /* again, harsher */
     open_gate(&f->gate);
     run_all(f);
-    assert_outcome(stopped, OUTCOME_RETRY, "asked to stop");
+    assert_outcome(stopped, OUTCOME_CANCEL, NULL); /* it is not to be tried again */
     assert_outcome(other, OUTCOME_DONE, NULL);
     assert_false(atomic_load(&f->saw_stop));
 }
@@ -103,7 +103,7 @@ static void a_handler_sees_that_its_time_is_over(void **state)
     assert_int_equal(record->n_finished, 0);
     atomic_fetch_add((_Atomic int64_t *)&f->clock.mono_us, 51 * US_PER_MS);
     run_all(f);
-    assert_outcome(record, OUTCOME_RETRY, "asked to stop");
+    assert_outcome(record, OUTCOME_RETRY, "ran longer than its timeout of 50 ms; asked to stop");
     assert_int_equal(record->run_us, 51 * US_PER_MS);
 }
 

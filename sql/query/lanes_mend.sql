@@ -1,0 +1,7 @@
+-- Purpose: opens lanes whose worker died, or whose limits changed, and calls those who wait for them.
+-- Parameters: $1 int4 limit
+-- Rows: called int4
+-- Locks: lanes, then jobs, skipping what others hold
+-- Index: lane_stir_pkey, lane_pkey, job_lane, job_pkey
+-- Roles: worker, server
+SELECT pawl.lanes_mend($1::int4) AS called

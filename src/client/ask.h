@@ -1,0 +1,31 @@
+/*
+ * ask: what people and programs ask of one job: end, run again, tell when you are finished, whose
+ * claim are you. Blocking, on a connection of the caller's. The connection's thread.
+ */
+#ifndef CLIENT_ASK_H
+#define CLIENT_ASK_H
+
+#include <libpq-fe.h>
+
+#include "store/job.h"
+
+/* by NULL: the database user. ret_ended: it is over already, else it was told. PAWL_ENOTFOUND,
+ * PAWL_ESTATE: it is finished. */
+int client_job_cancel(
+    PGconn *conn, int64_t id, const char *by, bool *ret_ended, struct pawl_err *err) MUST_CHECK;
+
+/* ret_id: of the job that will run. PAWL_ENOTFOUND, PAWL_ESTATE: it runs, or is done. */
+int client_job_retry(PGconn *conn, int64_t id, int64_t *ret_id, struct pawl_err *err) MUST_CHECK;
+
+/*
+ * Sleeps until the job is not live any more, at most until until_us (monotonic; INT64_MAX: for
+ * ever): PAWL_ETIMEOUT. LISTENs, and looks by itself now and then. Notifications that are not about
+ * this job are taken off the connection. Not inside a transaction.
+ */
+int client_job_await(PGconn *conn, int64_t id, int64_t until_us, struct pawl_err *err) MUST_CHECK;
+
+/* PAWL_ESTALE unless the claim is valid; it then stays so until the transaction ends. */
+int client_claim_assert(PGconn *conn, int64_t id, const struct uuid *token, struct pawl_err *err)
+    MUST_CHECK;
+
+#endif

@@ -1,0 +1,362 @@
+/* worker: made, given its handlers, freed. How it lives in between is in worker_life.c. */
+#include "lib/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/lib.h"
+
+#define ARENA_MAX           (4 * 1024 * 1024)
+#define QUEUES_MAX          1000
+#define HANDLERS_MAX        1000
+#define CONCURRENCY_MAX     10000
+#define PREFETCH_MAX        100000
+#define LEASE_MIN_MS        100 /* a few renewals have to fit in */
+#define DAY_MS              ((int64_t)24 * 60 * 60 * MS_PER_S)
+
+#define CONCURRENCY_DEFAULT 4
+#define LEASE_DEFAULT_MS    30000
+#define POLL_DEFAULT_MS     200
+#define POLL_MAX_DEFAULT_MS 5000
+#define POLL_MAX_POOLED_MS  1000 /* without notifications the poll is all there is */
+#define DRAIN_DEFAULT_MS    25000
+#define WATCHDOG_DEFAULT_MS 30000
+#define WATCHDOG_MIN_MS     100 /* it must turn several times within it */
+
+int worker_own(const struct pawl_worker *worker, struct pawl_err *err)
+{
+    if (worker->pid == getpid())
+        return 0;
+    err_set(err, PAWL_ESTATE, "cannot use a worker of the parent process after fork()");
+    return err_hint(err, "Make a worker of its own in the child.");
+}
+
+static int check_ms(const char *what, int64_t ms, int64_t min_ms, struct pawl_err *err)
+{
+    if (ms >= min_ms && ms <= DAY_MS)
+        return 0;
+    return err_set(err,
+                   PAWL_EINVAL,
+                   "%s of %lld ms is not between %lld ms and a day",
+                   what,
+                   (long long)ms,
+                   (long long)min_ms);
+}
+
+static int check_most(const char *what, uint64_t n, uint64_t most, struct pawl_err *err)
+{
+    if (n <= most)
+        return 0;
+    return err_set(err,
+                   PAWL_EINVAL,
+                   "%s of %llu is more than the %llu there may be",
+                   what,
+                   (unsigned long long)n,
+                   (unsigned long long)most);
+}
+
+static void fill_in(struct pawl_worker_options *o)
+{
+    if (o->concurrency == 0)
+        o->concurrency = CONCURRENCY_DEFAULT;
+    if (o->max_concurrency == 0)
+        o->max_concurrency = o->concurrency;
+    if (o->lease_ms == 0)
+        o->lease_ms = LEASE_DEFAULT_MS;
+    if (o->poll_ms == 0)
+        o->poll_ms = POLL_DEFAULT_MS;
+    if (o->poll_max_ms == 0) {
+        o->poll_max_ms = o->pooled ? POLL_MAX_POOLED_MS : POLL_MAX_DEFAULT_MS;
+        if (o->poll_max_ms < o->poll_ms)
+            o->poll_max_ms = o->poll_ms;
+    }
+    if (o->drain_ms == 0)
+        o->drain_ms = DRAIN_DEFAULT_MS;
+    if (o->watchdog_ms == 0)
+        o->watchdog_ms = WATCHDOG_DEFAULT_MS;
+}
+
+static int check_numbers(const struct pawl_worker_options *o, struct pawl_err *err)
+{
+    int rc = check_most("max_concurrency", o->max_concurrency, CONCURRENCY_MAX, err);
+
+    if (rc == 0)
+        rc = check_most("concurrency", o->concurrency, o->max_concurrency, err);
+    if (rc == 0)
+        rc = check_most("min_concurrency", o->min_concurrency, o->concurrency, err);
+    if (rc == 0)
+        rc = check_most("prefetch", o->prefetch, PREFETCH_MAX, err);
+    if (rc == 0)
+        rc = check_most("min_demand", o->min_demand, PREFETCH_MAX, err);
+    if (rc == 0)
+        rc = check_most("memory_max_percent", o->memory_max_percent, 100, err);
+    if (rc == 0)
+        rc = check_most("breaker_percent", o->breaker_percent, 100, err);
+    if (rc == 0)
+        rc = check_most("n_queues", o->n_queues, QUEUES_MAX, err);
+    if (rc == 0)
+        rc = check_ms("lease_ms", o->lease_ms, LEASE_MIN_MS, err);
+    if (rc == 0)
+        rc = check_ms("poll_ms", o->poll_ms, 1, err);
+    if (rc == 0)
+        rc = check_ms("poll_max_ms", o->poll_max_ms, o->poll_ms, err);
+    if (rc == 0)
+        rc = check_ms("jitter_ms", o->jitter_ms, 0, err);
+    if (rc == 0)
+        rc = check_ms("drain_ms", o->drain_ms, 1, err);
+    if (rc == 0 && o->watchdog_ms != -1)
+        rc = check_ms("watchdog_ms", o->watchdog_ms, WATCHDOG_MIN_MS, err);
+    if (rc == 0)
+        rc = check_ms("rollout_watch_ms", o->rollout_watch_ms, 0, err);
+    return rc;
+}
+
+/* Copies of what the caller may change or free. */
+static int copy_queues(struct pawl_worker *worker, struct pawl_err *err)
+{
+    struct pawl_worker_options *o = &worker->options;
+    static const char *const default_queue[] = {"default"};
+    const char *const *from = o->n_queues > 0 ? o->queues : default_queue;
+    size_t n = o->n_queues > 0 ? o->n_queues : 1;
+    const char **queues = arena_new_array(&worker->arena, n, const char *);
+
+    if (from == NULL)
+        return lib_null("pawl_worker_new", "queues", err);
+    if (queues == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        if (from[i] == NULL)
+            return lib_null("pawl_worker_new", "one of the queues", err);
+        int rc = name_check("queue", from[i], err);
+
+        if (rc < 0)
+            return rc;
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(from[i], queues[j]) == 0)
+                return err_set(err, PAWL_EINVAL, "queue %s is named twice", from[i]);
+        }
+        queues[i] = arena_strdup(&worker->arena, from[i]);
+        if (queues[i] == NULL)
+            return err_set(err, PAWL_ENOMEM, "out of memory");
+    }
+    o->queues = queues;
+    o->n_queues = n;
+    return 0;
+}
+
+/* NULL: what the environment says, and where that is silent what libpq takes by itself. A program's
+ * jobs never go to the private PostgreSQL of `pawl` by accident. */
+static int find_target(struct pawl_worker *worker, struct pawl_err *err)
+{
+    const char *conninfo = worker->options.conninfo;
+
+    worker->options.conninfo = NULL; /* the target has all of it */
+    if (conninfo != NULL && *conninfo == '\0')
+        return err_set(err, PAWL_EINVAL, "the connection string is empty");
+    if (conninfo != NULL)
+        return target_set(&worker->target, &worker->arena, TARGET_CALLER, conninfo, err);
+    int rc = target_resolve(&worker->target, &worker->arena, NULL, err);
+
+    if (rc == 0 && worker->target.source == TARGET_PRIVATE)
+        rc = target_set(&worker->target, &worker->arena, TARGET_PG_VARIABLES, "", err);
+    return rc;
+}
+
+static int
+fill(struct pawl_worker *worker, const struct pawl_worker_options *options, struct pawl_err *err)
+{
+    struct pawl_worker_options *o = &worker->options;
+    int rc = 0;
+
+    if (options != NULL)
+        rc = lib_struct_read(o,
+                             sizeof(*o),
+                             offsetof(struct pawl_worker_options, conninfo),
+                             options,
+                             "pawl_worker_options",
+                             err);
+    if (rc == 0) {
+        fill_in(o);
+        rc = check_numbers(o, err);
+    }
+    if (rc == 0)
+        rc = copy_queues(worker, err);
+    if (rc == 0)
+        rc = find_target(worker, err);
+    worker->concurrency = o->concurrency;
+    worker->log = (struct log){
+        .fd = -1,
+        .level = o->log != NULL ? LOG_INFO : LOG_OFF,
+        .format = LOG_JSON,
+        .clock = &clock_system,
+        .sink = o->log,
+        .sink_data = o->log_data,
+    };
+    return rc;
+}
+
+static void on_call(uv_async_t *call)
+{
+    struct pawl_worker *worker = call->data;
+
+    if (worker->coordinator == NULL)
+        return; /* not yet, or no more */
+    unsigned stops = atomic_load(&worker->stops);
+
+    for (; worker->stops_passed_on < 2 && worker->stops_passed_on < stops;
+         worker->stops_passed_on++)
+        coordinator_stop(worker->coordinator);
+    if (atomic_exchange(&worker->wake, false))
+        coordinator_wake(worker->coordinator);
+    worker_apply_concurrency(worker);
+}
+
+/* None of its handles keeps the loop alive: that is the coordinator's and the hands' to do. */
+static int make_loop(struct pawl_worker *worker, struct pawl_err *err)
+{
+    int rc = uv_loop_init(&worker->loop);
+
+    if (rc < 0)
+        return err_set(err,
+                       rc == UV_ENOMEM ? PAWL_ENOMEM : PAWL_EFULL,
+                       "could not make an event loop: %s",
+                       uv_strerror(rc));
+    rc = uv_async_init(&worker->loop, &worker->call, on_call);
+    if (rc < 0) {
+        uv_loop_close(&worker->loop);
+        return err_set(err, PAWL_EFULL, "could not make a wake-up: %s", uv_strerror(rc));
+    }
+    uv_prepare_init(&worker->loop, &worker->follow);
+    uv_prepare_init(&worker->loop, &worker->publish);
+    uv_check_init(&worker->loop, &worker->follow_up);
+    worker->call.data = worker;
+    worker->follow.data = worker;
+    worker->publish.data = worker;
+    worker->follow_up.data = worker;
+    uv_unref((uv_handle_t *)&worker->call);
+    uv_unref((uv_handle_t *)&worker->follow);
+    uv_unref((uv_handle_t *)&worker->publish);
+    uv_unref((uv_handle_t *)&worker->follow_up);
+    return 0;
+}
+
+int pawl_worker_new(const struct pawl_worker_options *options,
+                    struct pawl_worker **ret_worker,
+                    struct pawl_err *err)
+{
+    if (ret_worker == NULL)
+        return lib_null("pawl_worker_new", "ret_worker", err);
+    struct pawl_worker *worker = calloc(1, sizeof(*worker));
+
+    if (worker == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    worker->pid = getpid();
+    arena_init(&worker->arena, ARENA_MAX);
+    int rc = fill(worker, options, err);
+
+    if (rc == 0)
+        rc = make_loop(worker, err);
+    if (rc < 0) {
+        arena_deinit(&worker->arena);
+        free(worker);
+        return rc;
+    }
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&worker->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&worker->mutex, NULL);
+    worker->stats.size = sizeof(worker->stats);
+    worker->stats.concurrency = worker->concurrency;
+    *ret_worker = worker;
+    return 0;
+}
+
+static int add_handler(struct pawl_worker *worker,
+                       const char *kind,
+                       pawl_handler_fn fn,
+                       void *data,
+                       struct pawl_err *err)
+{
+    if (worker->state != WORKER_NEW)
+        return err_set(err, PAWL_ESTATE, "cannot add a handler to a worker that was started");
+    for (const struct worker_handler *h = worker->handlers; h != NULL; h = h->next) {
+        if (strcmp(h->kind, kind) == 0)
+            return err_set(err, PAWL_EEXIST, "kind %s has a handler already", kind);
+    }
+    if (worker->n_handlers == HANDLERS_MAX)
+        return err_set(err, PAWL_ELIMIT, "a worker has at most %d handlers", HANDLERS_MAX);
+    struct worker_handler *handler = arena_new(&worker->arena, struct worker_handler);
+    char *copy = arena_strdup(&worker->arena, kind);
+
+    if (handler == NULL || copy == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    *handler = (struct worker_handler){
+        .next = worker->handlers, .worker = worker, .kind = copy, .fn = fn, .data = data};
+    worker->handlers = handler;
+    worker->n_handlers++;
+    return 0;
+}
+
+int pawl_worker_handle(struct pawl_worker *worker,
+                       const char *kind,
+                       pawl_handler_fn fn,
+                       void *data,
+                       struct pawl_err *err)
+{
+    if (worker == NULL || kind == NULL || fn == NULL)
+        return lib_null("pawl_worker_handle",
+                        worker == NULL ? "worker"
+                        : kind == NULL ? "kind"
+                                       : "the handler",
+                        err);
+    int rc = worker_own(worker, err);
+
+    if (rc == 0)
+        rc = kind_check(kind, err);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_lock(&worker->mutex);
+    rc = add_handler(worker, kind, fn, data, err);
+    pthread_mutex_unlock(&worker->mutex);
+    return rc;
+}
+
+/* Until it has stopped, whoever drives its loop. */
+static void end(struct pawl_worker *worker)
+{
+    pthread_mutex_lock(&worker->mutex);
+    bool threaded = worker->threaded;
+    bool working = worker->state == WORKER_WORKING;
+    pthread_mutex_unlock(&worker->mutex);
+
+    if (working)
+        pawl_worker_stop(worker);
+    if (threaded) {
+        pthread_join(worker->loop_thread, NULL);
+    } else if (working) {
+        uv_run(&worker->loop, UV_RUN_DEFAULT);
+        worker_close(worker);
+    }
+}
+
+void pawl_worker_free(struct pawl_worker *worker)
+{
+    /* A child cannot end its parent's threads, nor a handler itself: better a leak than a deadlock. */
+    if (worker == NULL || worker_own(worker, NULL) < 0 || worker_in_handler(worker))
+        return;
+    end(worker);
+    uv_close((uv_handle_t *)&worker->call, NULL);
+    uv_close((uv_handle_t *)&worker->follow, NULL);
+    uv_close((uv_handle_t *)&worker->publish, NULL);
+    uv_close((uv_handle_t *)&worker->follow_up, NULL);
+    uv_run(&worker->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&worker->loop);
+    pthread_mutex_destroy(&worker->mutex);
+    pthread_cond_destroy(&worker->changed);
+    arena_deinit(&worker->arena);
+    free(worker);
+}

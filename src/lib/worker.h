@@ -1,0 +1,100 @@
+/*
+ * worker: a coordinator with thread hands on a loop of its own, driven by a thread of its own, by
+ * the caller's, or by another event loop.
+ *
+ * One thread at a time is the loop's: it alone touches the loop, the hands and the coordinator. All
+ * others leave a note under the mutex or in an atomic and send `call`. The handles of the loop live
+ * from new to free, so that a note can be left at any time; once the worker has stopped nobody reads it.
+ */
+#ifndef LIB_WORKER_H
+#define LIB_WORKER_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "engine/coordinator.h"
+#include "hands/threads.h"
+#include "pg/target.h"
+
+enum worker_state {
+    WORKER_NEW,
+    WORKER_STARTING, /* looking at the database */
+    WORKER_WORKING,
+    WORKER_STOPPED, /* for good */
+};
+
+struct worker_handler {
+    struct worker_handler *next;
+    struct pawl_worker *worker;
+    const char *kind; /* in the arena */
+    pawl_handler_fn fn;
+    void *data; /* the caller's */
+};
+
+struct pawl_worker {
+    pid_t pid; /* of the process that made it: a child that was forked must not touch it */
+    struct pawl_worker_options options; /* texts are in the arena, defaults are filled in */
+    struct arena arena;
+    struct target target;
+    struct log log;
+    struct worker_handler *handlers; /* in the arena */
+    size_t n_handlers;
+
+    /* The loop's thread. */
+    uv_loop_t loop;
+    uv_async_t call;      /* somebody left a note */
+    uv_prepare_t follow;  /* hands and coordinator agree on how many run, before a turn … */
+    uv_prepare_t publish; /* … and the counters are copied after it */
+    uv_check_t follow_up; /* embedded only: what follows from the events of this turn */
+    struct hands *hands;
+    struct coordinator *coordinator;
+    unsigned stops_passed_on;
+    bool embedded;
+    uint64_t gauged_ms;         /* loop's time of the last look at the gauges */
+    uint64_t changes_published; /* of the number of jobs at a time: those that are in stats … */
+    uint64_t changes_followed;  /* … and those the hands know of */
+
+    /* Notes. */
+    atomic_uint stops; /* calls of stop */
+    atomic_bool wake;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
+    enum worker_state state;
+    pthread_t loop_thread; /* in STARTING and WORKING */
+    bool threaded;         /* loop_thread is ours, and to be joined */
+    unsigned concurrency;  /* asked for last */
+    bool guarded;
+    bool concurrency_changed;
+    size_t left; /* jobs that were left to their lease; in STOPPED */
+    struct pawl_stats stats;
+};
+
+/* PAWL_ESTATE in a child that was forked. */
+int worker_own(const struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+
+/* worker_open.c. Looks at the database, makes hands and coordinator, and starts them. Fails without
+ * a trace. */
+int worker_open(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+/* What was left open of it; after the loop has run dry. */
+void worker_close(struct pawl_worker *worker);
+/* How it ended: 0, or PAWL_EINTERRUPTED. */
+int worker_verdict(size_t left, struct pawl_err *err) MUST_CHECK;
+
+/* worker_stats.c; the loop's thread. */
+void worker_publish(struct pawl_worker *worker, bool all); /* all: also what is not cheap */
+void worker_apply_concurrency(struct pawl_worker *worker);
+/* The coordinator changes the number by itself, too. */
+void worker_follow_concurrency(struct pawl_worker *worker);
+
+/* run.c: what runs on a thread of the hands; data is a struct worker_handler. */
+void worker_handle(void *data, struct task *task);
+/* Whether the calling thread is in one of the worker's handlers. */
+bool worker_in_handler(const struct pawl_worker *worker);
+
+#endif

@@ -1,0 +1,241 @@
+/* worker_open: a look at the database, then hands and coordinator on the worker's loop; and the way
+ * back. The loop's thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/defer.h"
+#include "lib/worker.h"
+#include "pg/sync.h"
+#include "store/job.h"
+#include "store/migrate.h"
+#include "store/statements.h"
+
+#define CHECK_BYTES_MAX (64 * 1024)
+
+/* A claim of nothing: what would keep every claim from succeeding (rights, a read-only database)
+ * is known before the worker starts, and said once. */
+static int try_claim(const struct pawl_worker *worker, PGconn *conn, struct pawl_err *err)
+{
+    CLEANUP(arena_deinit)
+    struct arena arena;
+    struct params params;
+    struct job_claim nothing = {
+        .queue = worker->options.queues[0],
+        .limit = 0,
+        .token = uuid_random(),
+        .worker = uuid_random(),
+        .lease_ms = worker->options.lease_ms,
+    };
+
+    arena_init(&arena, CHECK_BYTES_MAX);
+    params_init(&params, &arena);
+    job_claim_bind(&params, &nothing);
+    return sync_exec(conn, STMT(job_claim), &params, NULL, err);
+}
+
+static int check_database(const struct pawl_worker *worker, struct pawl_err *err)
+{
+    CLEANUP(sync_close)
+    PGconn *conn = NULL;
+    int rc = sync_connect(&worker->target, &conn, err);
+
+    if (rc == 0)
+        rc = schema_check(conn, err);
+    if (rc == 0)
+        rc = try_claim(worker, conn, err);
+    if (rc == PAWL_EDENIED && strcmp(err->sqlstate, "42501") == 0) {
+        const char *user = target_value(&worker->target, "user");
+
+        err_hint(err,
+                 "Connect as another user, or have an administrator of the database run: GRANT "
+                 "pawl_worker TO %s%s%s",
+                 user != NULL ? "\"" : "",
+                 user != NULL ? user : "this user",
+                 user != NULL ? "\"" : "");
+    }
+    return rc;
+}
+
+static void on_hands_closed(void *data)
+{
+    struct pawl_worker *worker = data;
+
+    worker->hands = NULL;
+    uv_prepare_stop(&worker->follow);
+    uv_prepare_stop(&worker->publish);
+    uv_check_stop(&worker->follow_up);
+}
+
+static void on_stopped(void *data, size_t left)
+{
+    struct pawl_worker *worker = data;
+
+    pthread_mutex_lock(&worker->mutex);
+    worker->left = left;
+    pthread_mutex_unlock(&worker->mutex);
+    threads_close(worker->hands, on_hands_closed, worker);
+}
+
+/* How far a run is. */
+static void on_progress(void *data, struct run *run, const char *text)
+{
+    struct pawl_worker *worker = data;
+
+    coordinator_note(worker->coordinator, run, text);
+}
+
+static int make_hands(struct pawl_worker *worker, struct pawl_err *err)
+{
+    const struct pawl_worker_options *o = &worker->options;
+    struct threads_handler *handlers = calloc(worker->n_handlers, sizeof(*handlers));
+    size_t n = 0;
+
+    if (handlers == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    for (struct worker_handler *h = worker->handlers; h != NULL; h = h->next)
+        handlers[n++] = (struct threads_handler){.kind = h->kind, .fn = worker_handle, .data = h};
+    worker->hands = threads_new(&worker->loop,
+                                &(struct threads_options){
+                                    .handlers = handlers,
+                                    .n_handlers = n,
+                                    .threads = o->max_concurrency,
+                                    .limit = worker->concurrency,
+                                    .queue_max = o->prefetch,
+                                    .log = &worker->log,
+                                    .progress = on_progress,
+                                    .data = worker,
+                                },
+                                err);
+    free(handlers);
+    return worker->hands != NULL ? 0 : err->code;
+}
+
+static int make_coordinator(struct pawl_worker *worker, struct pawl_err *err)
+{
+    const struct pawl_worker_options *o = &worker->options;
+
+    worker->coordinator = coordinator_new(&worker->loop,
+                                          &(struct coordinator_options){
+                                              .target = &worker->target,
+                                              .queues = o->queues,
+                                              .n_queues = o->n_queues,
+                                              .hands = worker->hands,
+                                              .concurrency = worker->concurrency,
+                                              .max_concurrency = o->max_concurrency,
+                                              .min_concurrency = o->min_concurrency,
+                                              .prefetch = o->prefetch,
+                                              .min_demand = o->min_demand,
+                                              .lease_ms = o->lease_ms,
+                                              .poll_ms = o->poll_ms,
+                                              .poll_max_ms = o->poll_max_ms,
+                                              .jitter_ms = o->jitter_ms,
+                                              .drain_ms = o->drain_ms,
+                                              .until_empty = o->until_empty,
+                                              .unprepared = o->pooled,
+                                              .deaf = o->pooled,
+                                              .memory_percent = (int)o->memory_max_percent,
+                                              .memory_machine_percent = (int)o->memory_max_percent,
+                                              .breaker = {.percent = (int)o->breaker_percent},
+                                              .stall_ms = o->watchdog_ms > 0 ? o->watchdog_ms : 0,
+                                              .rollout_ms = o->rollout_watch_ms,
+                                              .clock = &clock_system,
+                                              .log = &worker->log,
+                                              .stopped = on_stopped,
+                                              .data = worker,
+                                          },
+                                          err);
+    return worker->coordinator != NULL ? 0 : err->code;
+}
+
+static void on_publish(uv_prepare_t *prepare)
+{
+    worker_publish(prepare->data, false);
+}
+
+static void on_follow(uv_prepare_t *prepare)
+{
+    worker_follow_concurrency(prepare->data);
+}
+
+static int open_parts(struct pawl_worker *worker, struct pawl_err *err)
+{
+    int rc = check_database(worker, err);
+
+    if (rc == 0)
+        rc = make_hands(worker, err);
+    if (rc == 0)
+        rc = make_coordinator(worker, err);
+    if (rc < 0) {
+        if (worker->hands != NULL)
+            threads_close(worker->hands, on_hands_closed, worker);
+        uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all that was opened is closed */
+        return rc;
+    }
+    /* The last that is started runs first; the coordinator's turn is between the two. */
+    uv_prepare_start(&worker->publish, on_publish);
+    coordinator_start(worker->coordinator);
+    uv_prepare_start(&worker->follow, on_follow);
+    uv_async_send(&worker->call); /* notes that were left before */
+    return 0;
+}
+
+static int begin(struct pawl_worker *worker, struct pawl_err *err)
+{
+    if (worker->state == WORKER_STOPPED)
+        return err_set(err, PAWL_ESTATE, "cannot start a worker twice");
+    if (worker->state != WORKER_NEW)
+        return err_set(err, PAWL_ESTATE, "the worker was started already");
+    if (worker->n_handlers == 0) {
+        err_set(err, PAWL_ESTATE, "the worker has no handler, so there is nothing it could run");
+        return err_hint(err, "Call pawl_worker_handle first.");
+    }
+    worker->state = WORKER_STARTING;
+    worker->loop_thread = pthread_self();
+    return 0;
+}
+
+int worker_open(struct pawl_worker *worker, struct pawl_err *err)
+{
+    struct pawl_err local;
+    int rc = worker_own(worker, err);
+
+    if (rc < 0)
+        return rc;
+    if (err == NULL)
+        err = &local; /* parts below hand their code on in it */
+    pthread_mutex_lock(&worker->mutex);
+    rc = begin(worker, err);
+    pthread_mutex_unlock(&worker->mutex);
+    if (rc < 0)
+        return rc;
+    rc = open_parts(worker, err);
+    pthread_mutex_lock(&worker->mutex);
+    worker->state = rc == 0 ? WORKER_WORKING : WORKER_NEW;
+    pthread_mutex_unlock(&worker->mutex);
+    return rc;
+}
+
+void worker_close(struct pawl_worker *worker)
+{
+    worker_publish(worker, true);
+    coordinator_free(worker->coordinator);
+    worker->coordinator = NULL;
+    pthread_mutex_lock(&worker->mutex);
+    worker->state = WORKER_STOPPED;
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+int worker_verdict(size_t left, struct pawl_err *err)
+{
+    bool one = left == 1;
+
+    if (left == 0)
+        return 0;
+    err_set(err, PAWL_EINTERRUPTED, "stopped with %zu job%s unfinished", left, one ? "" : "s");
+    err_hint(err,
+             "Another worker gets %s when %s lease has run out.",
+             one ? "it" : "them",
+             one ? "its" : "their");
+    return PAWL_EINTERRUPTED;
+}

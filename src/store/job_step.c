@@ -1,0 +1,258 @@
+/* job_step: binding and reading job_settle_step: how machines go on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/machine.h"
+#include "pg/result.h"
+#include "store/job.h"
+#include "store/job_internal.h"
+
+#define LINE_MAX_LEN (PAWL_NAME_MAX + 96)
+
+/* job_claim.sql */
+#define COL_MACHINE 10
+#define COL_STATE   11
+
+/* pawl.machine_line */
+#define FLAG_WAITED    1
+#define FLAG_TIMED_OUT 2
+#define FLAG_EXPIRED   4
+#define FLAG_CANCELLED 8
+#define FLAG_KIDS_END  16
+
+/* Columns of the machines, each an array of n. */
+struct steps {
+    int64_t *ids, *ms, *seen;
+    struct uuid *tokens;
+    int16_t *outcomes, *flags;
+    const char **names, **awaits, **shown, **lines;
+    struct bytes *states;
+    bool *progress;
+    int32_t *join_at, *n_kids;
+};
+
+/* Columns of their children. */
+struct kids {
+    int32_t *parents, *attempts;
+    const char **queues, **kinds;
+    struct bytes *payloads;
+    int16_t *priorities;
+    size_t n;
+};
+
+static bool steps_alloc(struct steps *s, struct arena *a, size_t n)
+{
+    s->ids = arena_new_array(a, n, int64_t);
+    s->ms = arena_new_array(a, n, int64_t);
+    s->seen = arena_new_array(a, n, int64_t);
+    s->tokens = arena_new_array(a, n, struct uuid);
+    s->outcomes = arena_new_array(a, n, int16_t);
+    s->flags = arena_new_array(a, n, int16_t);
+    s->names = arena_new_array(a, n, const char *);
+    s->awaits = arena_new_array(a, n, const char *);
+    s->shown = arena_new_array(a, n, const char *);
+    s->lines = arena_new_array(a, n, const char *);
+    s->states = arena_new_array(a, n, struct bytes);
+    s->progress = arena_new_array(a, n, bool);
+    s->join_at = arena_new_array(a, n, int32_t);
+    s->n_kids = arena_new_array(a, n, int32_t);
+    return s->ids != NULL && s->ms != NULL && s->seen != NULL && s->tokens != NULL &&
+           s->outcomes != NULL && s->flags != NULL && s->names != NULL && s->awaits != NULL &&
+           s->shown != NULL && s->lines != NULL && s->states != NULL && s->progress != NULL &&
+           s->join_at != NULL && s->n_kids != NULL;
+}
+
+static bool kids_alloc(struct kids *k, struct arena *a, size_t n)
+{
+    size_t room = n > 0 ? n : 1;
+
+    k->n = 0;
+    k->parents = arena_new_array(a, room, int32_t);
+    k->attempts = arena_new_array(a, room, int32_t);
+    k->queues = arena_new_array(a, room, const char *);
+    k->kinds = arena_new_array(a, room, const char *);
+    k->payloads = arena_new_array(a, room, struct bytes);
+    k->priorities = arena_new_array(a, room, int16_t);
+    return k->parents != NULL && k->attempts != NULL && k->queues != NULL && k->kinds != NULL &&
+           k->payloads != NULL && k->priorities != NULL;
+}
+
+/* step, attempt, outcome, µs, bytes of state: as `pawl job show` takes it apart. */
+const char *job_timeline_line(struct arena *a, const struct job_settle *item)
+{
+    const struct machine *machine = item->job->machine;
+    const struct going_on *on = item->outcome.on;
+    char *line = arena_alloc(a, LINE_MAX_LEN);
+
+    if (line != NULL)
+        snprintf(line,
+                 LINE_MAX_LEN,
+                 "%s\t%d\t%s\t%lld\t%zu",
+                 machine != NULL && machine->step != NULL ? machine->step : "",
+                 item->job->attempt,
+                 outcome_text((int)item->outcome.kind),
+                 (long long)item->outcome.run_us,
+                 on != NULL && on->state != NULL ? on->state_len
+                 : machine != NULL               ? machine->state_len
+                                                 : 0);
+    return line;
+}
+
+static bool is_progress(const struct job_settle *item)
+{
+    const struct machine *machine = item->job->machine;
+
+    /* Waiting again for the same step is none: what it was shown, it is shown again. */
+    return item->outcome.kind != OUTCOME_AWAIT || machine == NULL || machine->step == NULL ||
+           strcmp(machine->step, item->outcome.on->step) != 0;
+}
+
+static void steps_set(struct steps *s, size_t i, const struct job_settle *item, struct params *p)
+{
+    const struct going_on *on = item->outcome.on;
+    const struct machine *machine = item->job->machine;
+
+    s->ids[i] = item->job->id;
+    s->tokens[i] = item->job->token;
+    s->outcomes[i] = (int16_t)item->outcome.kind;
+    s->ms[i] = item->outcome.delay_ms;
+    s->seen[i] = machine != NULL ? machine->seen : 0;
+    s->names[i] = s->awaits[i] = s->shown[i] = s->lines[i] = NULL;
+    s->states[i] = (struct bytes){NULL, 0};
+    s->progress[i] = false;
+    s->join_at[i] = s->n_kids[i] = 0;
+    s->flags[i] = 0;
+    if (on == NULL) /* WAIT_ON: all as it was */
+        return;
+    s->names[i] = on->step;
+    s->states[i] = (struct bytes){on->state, on->state_len};
+    s->awaits[i] = on->awaits;
+    s->shown[i] = machine != NULL ? machine->shown : NULL;
+    s->progress[i] = is_progress(item);
+    s->join_at[i] = on->join_at;
+    s->n_kids[i] = (int32_t)on->n_children;
+    s->flags[i] = on->join_flags;
+    s->lines[i] = job_timeline_line(p->arena, item);
+    p->failed |= s->lines[i] == NULL;
+}
+
+static void kids_add(struct kids *k, size_t parent, const struct going_on *on)
+{
+    for (size_t i = 0; on != NULL && i < on->n_children; i++) {
+        const struct child_new *child = &on->children[i];
+
+        k->parents[k->n] = (int32_t)parent + 1;
+        k->queues[k->n] = child->queue;
+        k->kinds[k->n] = child->kind;
+        k->payloads[k->n] = (struct bytes){child->payload, child->payload_len};
+        k->priorities[k->n] = child->priority;
+        k->attempts[k->n] = child->max_attempts;
+        k->n++;
+    }
+}
+
+static size_t count_children(const struct job_settle *const *items, size_t n)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += items[i]->outcome.on != NULL ? items[i]->outcome.on->n_children : 0;
+    return sum;
+}
+
+void job_settle_step_bind(struct params *p,
+                          const struct job_settle *const *items,
+                          const bool *sticky,
+                          size_t n,
+                          const struct uuid *ended,
+                          size_t n_ended)
+{
+    struct steps s;
+    struct kids k;
+
+    if (!steps_alloc(&s, p->arena, n) || !kids_alloc(&k, p->arena, count_children(items, n))) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        steps_set(&s, i, items[i], p);
+        kids_add(&k, i, items[i]->outcome.on);
+    }
+    params_i64_array(p, s.ids, n);
+    params_uuid_array(p, s.tokens, n);
+    params_i16_array(p, s.outcomes, n);
+    params_text_array(p, s.names, n);
+    params_bytes_array(p, s.states, n);
+    params_i64_array(p, s.ms, n);
+    params_text_array(p, s.awaits, n);
+    params_i64_array(p, s.seen, n);
+    params_text_array(p, s.shown, n);
+    params_bool_array(p, s.progress, n);
+    params_bool_array(p, sticky, n);
+    params_text_array(p, s.lines, n);
+    params_i32_array(p, s.join_at, n);
+    params_i16_array(p, s.flags, n);
+    params_uuid_array(p, ended, n_ended);
+    params_i32_array(p, k.parents, k.n);
+    params_text_array(p, k.queues, k.n);
+    params_text_array(p, k.kinds, k.n);
+    params_bytes_array(p, k.payloads, k.n);
+    params_i16_array(p, k.priorities, k.n);
+    params_i32_array(p, k.attempts, k.n);
+    params_i32_array(p, s.n_kids, n);
+}
+
+/* Ends a field at the next tab; an empty one is NULL. */
+static const char *field(char **at)
+{
+    char *begin = *at;
+    char *tab = strchr(begin, '\t');
+
+    if (tab != NULL) {
+        *tab = '\0';
+        *at = tab + 1;
+    } else {
+        *at = begin + strlen(begin);
+    }
+    return *begin != '\0' ? begin : NULL;
+}
+
+static int64_t number(char **at)
+{
+    const char *text = field(at);
+
+    return text != NULL ? strtoll(text, NULL, 10) : 0;
+}
+
+bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
+{
+    struct bytes state = result_bytes(r, row, COL_STATE);
+
+    if (result_is_null(r, row, COL_MACHINE))
+        return false;
+    /* The result is ours alone by now, and PQgetvalue says char *. */
+    char *at = PQgetvalue(r, row, COL_MACHINE);
+
+    *ret_machine = (struct machine){.step = field(&at), .seen = number(&at)};
+    int64_t flags = number(&at);
+
+    ret_machine->waited = (flags & FLAG_WAITED) != 0;
+    ret_machine->timed_out = (flags & FLAG_TIMED_OUT) != 0;
+    ret_machine->expired = (flags & FLAG_EXPIRED) != 0;
+    ret_machine->cancelled = (flags & FLAG_CANCELLED) != 0;
+    ret_machine->children_cancel = (flags & FLAG_KIDS_END) != 0;
+    ret_machine->children_left = (int32_t)number(&at);
+    ret_machine->shown = field(&at);
+    ret_machine->signals = field(&at);
+    ret_machine->children = field(&at);
+    ret_machine->state = state.data;
+    ret_machine->state_len = state.len;
+    return true;
+}
+
+void job_settle_step_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled)
+{
+    *ret_item = (size_t)result_i64(r, row, 0) - 1;
+    *ret_cancelled = result_bool(r, row, 1);
+}

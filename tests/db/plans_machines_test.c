@@ -1,0 +1,321 @@
+/*
+ * How PostgreSQL reaches the rows of the statements about machines and lanes, on a million jobs,
+ * fifty thousand signals and ten thousand lanes: with the values known and without. Functions are
+ * looked into as well (auto_explain). Nodes only, no costs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "core/machine.h"
+#include "store_fixture.h"
+
+static struct store store;
+static struct buf plans; /* what auto_explain said since the last look */
+
+static void note_plan(void *data, const PGresult *r)
+{
+    (void)data;
+    buf_puts(&plans, PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY));
+}
+
+static int group_setup(void **state)
+{
+    if (store_setup(state) != 0)
+        return -1;
+    store = *(struct store *)*state;
+    buf_init(&plans, 16UL * 1024 * 1024);
+    testdb_exec(&store.db,
+                "INSERT INTO pawl.job (queue, kind, payload, priority, due_at, lane, riders)"
+                " SELECT 'q', 'k', '{}', CASE WHEN n % 2 = 0 THEN 4 ELSE 14 END,"
+                "  now() - interval '1 h', CASE WHEN n % 2 = 1 THEN 'l' || n / 2 % 10000 END, 1"
+                "  FROM generate_series(1, 1000000) AS n;"
+                "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = now()"
+                " WHERE lane = 'l7';"
+                "UPDATE pawl.job SET parent_id = 2, join_of = 1, riders = 4 WHERE id % 200 = 0;"
+                "INSERT INTO pawl.lane (queue, name, holders)"
+                " SELECT 'q', 'l' || n, '{}' FROM generate_series(0, 9999) AS n;"
+                "ALTER TABLE pawl.signal DISABLE TRIGGER USER;"
+                "INSERT INTO pawl.signal (job_id, name, payload)"
+                " SELECT n * 2, 'paid', '{}' FROM generate_series(1, 50000) AS n;"
+                "ALTER TABLE pawl.signal ENABLE TRIGGER USER;"
+                "INSERT INTO pawl.child (parent_id, child_id, kind, state)"
+                " SELECT 2 + n % 5, n, 'k', 'done' FROM generate_series(1, 20000) AS n;"
+                "INSERT INTO pawl.guard (hash, job_id, keep_ms)"
+                " SELECT gen_random_uuid(), n, 0 FROM generate_series(1, 20000) AS n;"
+                "INSERT INTO pawl.claim (token, worker, lease_until, job_ids)"
+                " SELECT gen_random_uuid(), gen_random_uuid(), now() - interval '1 s',"
+                "  ARRAY[n, n + 1, n + 2] FROM generate_series(1, 300, 3) AS n;"
+                "UPDATE pawl.job AS j SET token = c.token, attempt = 1"
+                " FROM pawl.claim AS c WHERE j.id = ANY (c.job_ids);"
+                "ANALYZE;"
+                "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+                "SET auto_explain.log_nested_statements = on;"
+                "SET auto_explain.log_level = notice; SET client_min_messages = notice");
+    PQsetNoticeReceiver(store.db.conn, note_plan, NULL);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    void *s = &store;
+
+    (void)state;
+    buf_deinit(&plans);
+    return store_teardown(&s);
+}
+
+/* Runs the statement with the parameters bound last, nested ones too, and gives it up again. The rows it gave. */
+static int plan_of(const struct stmt *stmt, const char *mode)
+{
+    struct params *p = &store.params;
+    char set[100];
+
+    snprintf(set, sizeof(set), "BEGIN; SET LOCAL plan_cache_mode = %s", mode);
+    testdb_exec(&store.db, set);
+    PGresult *r = PQprepare(store.db.conn, "p", stmt->sql, p->n, p->types);
+
+    assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+    PQclear(r);
+    buf_clear(&plans);
+    r = PQexecPrepared(store.db.conn, "p", p->n, p->values, p->lengths, p->formats, 1);
+    if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", stmt->name, PQerrorMessage(store.db.conn));
+    int n = PQntuples(r);
+
+    PQclear(r);
+    testdb_exec(&store.db, "ROLLBACK; DEALLOCATE p");
+    return n;
+}
+
+static const char *const modes[] = {"force_custom_plan", "force_generic_plan"};
+
+/* Every scan of these tables goes along an index, or by place. */
+static const char *const large[] = {"job", "lane", "signal", "child", "guard", NULL};
+
+static void assert_no_walk(const struct stmt *stmt)
+{
+    const char *text = buf_str(&plans);
+    char walk[64];
+
+    for (size_t i = 0; large[i] != NULL; i++) {
+        static const char *const kinds[] = {"Seq Scan on pawl.", "Seq Scan on "};
+
+        for (size_t k = 0; k < 2; k++) {
+            int len = snprintf(walk, sizeof(walk), "%s%s", kinds[k], large[i]);
+            const char *at = text;
+
+            while ((at = strstr(at, walk)) != NULL) {
+                at += len;
+                if (*at == ' ' || *at == '\n')
+                    fail_msg("%s has a \"%s\":\n%.*s",
+                             stmt->name,
+                             walk,
+                             900,
+                             at - 300 > text ? at - 300 : text);
+            }
+        }
+    }
+}
+
+static void assert_plans(const struct stmt *stmt, const char *const *wanted)
+{
+    for (size_t m = 0; m < 2; m++) {
+        plan_of(stmt, modes[m]);
+        for (size_t i = 0; wanted[i] != NULL; i++) {
+            if (strstr(buf_str(&plans), wanted[i]) == NULL)
+                fail_msg("%s has no \"%s\":\n%s", stmt->name, wanted[i], buf_str(&plans));
+        }
+        assert_no_walk(stmt);
+    }
+}
+
+#define NODES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const struct stmt *claims(int32_t limit)
+{
+    struct job_claim asked = {
+        .queue = "q",
+        .kinds = kind_k,
+        .n_kinds = 1,
+        .limit = limit,
+        .token = uuid_random(),
+        .worker = store.worker,
+        .lease_ms = 60000,
+        .lanes = true,
+    };
+
+    for (size_t i = 0; i < JOB_PRIORITIES; i++)
+        asked.from[i].due_us = asked.lane_from[i].due_us = INT64_MIN;
+    job_claim_bind(begin(&store), &asked);
+    return STMT(job_claim_lanes);
+}
+
+static void a_claim_with_lanes_probes_indexes_and_updates_by_place(void **state)
+{
+    static const int32_t limits[] = {1, 10, 100, 2000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+        assert_plans(claims(limits[i]),
+                     NODES("Index Scan using job_pick on job c",
+                           "Tid Scan on job j",
+                           "lane_pkey on lane l",
+                           "Index Scan using job_pkey on job j"));
+}
+
+/* Whatever the planner is made to believe, never more than were asked for. */
+static void no_plan_takes_more_than_the_limit(void **state)
+{
+    static const char *const switches[] = {"enable_nestloop",
+                                           "enable_hashjoin",
+                                           "enable_mergejoin",
+                                           "enable_indexscan",
+                                           "enable_tidscan",
+                                           "enable_material",
+                                           "enable_sort",
+                                           "enable_hashagg"};
+    char sql[100];
+
+    (void)state;
+    testdb_exec(&store.db, "SET auto_explain.log_min_duration = -1");
+    for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+        snprintf(sql, sizeof(sql), "SET %s = off", switches[i]);
+        testdb_exec(&store.db, sql);
+        for (size_t m = 0; m < 2; m++)
+            assert_int_equal(plan_of(claims(7), modes[m]), 7);
+        snprintf(sql, sizeof(sql), "RESET %s", switches[i]);
+        testdb_exec(&store.db, sql);
+    }
+    testdb_exec(&store.db, "SET auto_explain.log_min_duration = 0");
+}
+
+/* Outcomes of jobs 2, 4, 6, … of which none is ours: how they are reached is the same. */
+static const struct stmt *settles(enum outcome_kind kind, size_t n)
+{
+    static struct job jobs[2000];
+    static struct job_settle items[2000];
+    static const struct job_settle *pointers[2000];
+    static bool sticky[2000];
+    static const struct going_on on = {.step = "s", .awaits = "paid"};
+    static const struct machine machine = {.shown = "1,2", .step = "r"};
+    struct uuid ended = uuid_random();
+
+    for (size_t i = 0; i < n; i++) {
+        jobs[i] = (struct job){.id = (int64_t)(2 * i + 2), .token = ended, .machine = &machine};
+        items[i] = (struct job_settle){
+            .job = &jobs[i],
+            .outcome = {.kind = kind, .delay_ms = -1, .on = kind >= OUTCOME_NEXT ? &on : NULL}};
+        pointers[i] = &items[i];
+    }
+    if (kind >= OUTCOME_NEXT) {
+        job_settle_step_bind(begin(&store), pointers, sticky, n, &ended, 1);
+        return STMT(job_settle_step);
+    }
+    job_settle_bind(begin(&store), pointers, n, "host:1", &ended, 1);
+    return STMT(job_settle);
+}
+
+static const size_t settle_sizes[] = {1, 10, 100, 2000};
+
+static void outcomes_reach_jobs_parents_keys_and_signals_by_their_ids(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
+        assert_plans(settles(OUTCOME_RETRY, settle_sizes[i]),
+                     NODES("Index Scan using job_pkey on job j",
+                           "Index Scan using job_pkey on job k",
+                           "Index Scan using job_pkey on job p",
+                           "guard_pkey",
+                           "signal_pkey"));
+        assert_plans(settles(OUTCOME_AWAIT, settle_sizes[i]),
+                     NODES("Index Scan using job_pkey on job j", "signal_pkey", "child_pkey"));
+    }
+}
+
+static void whoever_leaves_lanes_reaches_them_and_the_next_by_indexes(void **state)
+{
+    static const char *queues[1000];
+    static const char *lanes[1000];
+    static char names[1000][8];
+    static int64_t ids[1000];
+
+    (void)state;
+    for (size_t i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof(names[i]), "l%zu", i);
+        queues[i] = "q";
+        lanes[i] = names[i];
+        ids[i] = (int64_t)i;
+    }
+    for (size_t n = 1; n <= 1000; n *= 10) {
+        lane_leave_bind(begin(&store), queues, lanes, ids, n);
+        assert_plans(STMT(lane_leave), NODES("lane_pkey", "using job_lane on job"));
+    }
+}
+
+static void mending_reaches_lanes_and_jobs_by_indexes(void **state)
+{
+    (void)state;
+    testdb_exec(&store.db,
+                "INSERT INTO pawl.lane_stir (queue, name) SELECT 'q', 'l' || n FROM "
+                "generate_series(1, 500) AS n; ANALYZE pawl.lane_stir");
+    lanes_mend_bind(begin(&store), 100);
+    assert_plans(STMT(lanes_mend), NODES("lane_pkey", "using job_lane on job"));
+    testdb_exec(&store.db, "DELETE FROM pawl.lane_stir");
+}
+
+static void a_sweep_reaches_jobs_parents_and_keys_by_their_ids(void **state)
+{
+    (void)state;
+    claim_sweep_bind(begin(&store), 20);
+    assert_plans(STMT(claim_sweep),
+                 NODES("Index Scan using job_pkey on job j",
+                       "Index Scan using job_pkey on job k",
+                       "Index Scan using job_pkey on job p",
+                       "guard_pkey",
+                       "signal_pkey"));
+}
+
+static void a_signal_reaches_its_machine_by_its_id(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < 2; m++) {
+        char set[100];
+
+        snprintf(set, sizeof(set), "BEGIN; SET LOCAL plan_cache_mode = %s", modes[m]);
+        testdb_exec(&store.db, set);
+        buf_clear(&plans);
+        testdb_exec(&store.db,
+                    "SELECT pawl.signal(4, 'paid', '{}', 'key'); SET CONSTRAINTS ALL IMMEDIATE");
+        assert_non_null(strstr(buf_str(&plans), "Index Scan using job_pkey on job j"));
+        assert_no_walk(&(struct stmt){.name = "signal"});
+        testdb_exec(&store.db, "ROLLBACK");
+    }
+}
+
+static void children_that_end_with_their_parent_are_reached_by_indexes(void **state)
+{
+    int64_t parent = 1000001; /* gone */
+    const char *tokens[] = {NULL};
+    const bool cancel = true;
+
+    (void)state;
+    children_end_bind(begin(&store), &parent, tokens, &cancel, 1);
+    assert_plans(STMT(children_end), NODES("job_parent", "child_pkey"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_claim_with_lanes_probes_indexes_and_updates_by_place),
+        cmocka_unit_test(no_plan_takes_more_than_the_limit),
+        cmocka_unit_test(outcomes_reach_jobs_parents_keys_and_signals_by_their_ids),
+        cmocka_unit_test(whoever_leaves_lanes_reaches_them_and_the_next_by_indexes),
+        cmocka_unit_test(mending_reaches_lanes_and_jobs_by_indexes),
+        cmocka_unit_test(a_sweep_reaches_jobs_parents_and_keys_by_their_ids),
+        cmocka_unit_test(a_signal_reaches_its_machine_by_its_id),
+        cmocka_unit_test(children_that_end_with_their_parent_are_reached_by_indexes),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
