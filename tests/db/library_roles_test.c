@@ -63,9 +63,11 @@ static void tries(struct store *s, const char *role, const char *sql, const char
 /* The statement with the queue in place of @. */
 static void into(char *sql, size_t size, const char *way, const char *queue)
 {
-    const char *at = strchr(way, '@');
+    size_t before = strcspn(way, "@");
 
-    snprintf(sql, size, "%.*s%s%s", (int)(at - way), way, queue, at + 1);
+    assert_true(before < size);
+    memcpy(sql, way, before);
+    snprintf(sql + before, size - before, "%s%s", queue, way + before + 1);
 }
 
 static void an_enqueuer_gets_into_its_queues_only(void **state)
