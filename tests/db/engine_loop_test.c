@@ -90,8 +90,9 @@ static void no_busy_wait_when_the_queue_is_empty(void **state)
     uint64_t until_ms = uv_now(&f->loop) + 1000;
 
     run_until(f, statements_seen(f) > INT32_MAX || uv_now(&f->loop) > until_ms);
-    /* Each has a first sweep and a look at history soon after its start; never a claim. */
-    assert_in_range(statements_seen(f) - before, 0, CREWS);
+    /* Each has a first sweep, a look at history and one at what is due next soon after its start;
+     * never a claim. */
+    assert_in_range(statements_seen(f) - before, 0, 3 * CREWS);
     for (int i = 0; i < CREWS; i++) {
         assert_true(crew_stats(&crews[i])->claims < 20);
         crew_stop(&crews[i]);
