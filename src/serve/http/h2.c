@@ -13,6 +13,8 @@
 
 #define STREAM_WINDOW     (256 * 1024)
 #define CONNECTION_WINDOW (1024 * 1024)
+#define DISCARD_MAX       ((size_t)64 * 1024) /* of a request that has been answered already */
+#define ANSWERED_MS       1000                /* for the client to end it by itself */
 #define NOTICE_MS         1000 /* for the client to see the first GOAWAY before the second ends it */
 
 static const uint8_t drain_ping[8] = "pawlgoes";
@@ -51,6 +53,8 @@ static int header_cb(nghttp2_session *session,
     return h2_stream_header(stream, name, value) < 0 ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
+static void stop_sending(struct h2 *h2, const struct h2_stream *stream);
+
 static int data_cb(nghttp2_session *session,
                    uint8_t flags,
                    int32_t id,
@@ -61,9 +65,12 @@ static int data_cb(nghttp2_session *session,
     struct h2_stream *stream = stream_of(session, id);
 
     (void)flags;
-    (void)data;
-    if (stream)
-        h2_stream_data(stream, bytes, len);
+    if (!stream)
+        return 0;
+    size_t before = stream->discarded;
+    h2_stream_data(stream, bytes, len);
+    if (before <= DISCARD_MAX && stream->discarded > DISCARD_MAX)
+        stop_sending(data, stream);
     return 0;
 }
 
@@ -134,7 +141,8 @@ static int frame_cb(nghttp2_session *session, const nghttp2_frame *frame, void *
     return h2->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* Our answer is complete, the client still sends: it may stop. */
+/* Our answer is complete. A client that still sends gets a moment to finish by itself: some take a reset for an error
+ * even though the answer was whole. */
 static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, void *data)
 {
     struct h2 *h2 = data;
@@ -142,11 +150,18 @@ static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, v
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
     h2->control = 0;
-    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
-        nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0)
-        nghttp2_submit_rst_stream(
-            session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
+    if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+        stream->answered_us = h2->peer->net->now_us;
+        list_push(&h2->answered, &stream->answered_link);
+    }
     return 0;
+}
+
+static void stop_sending(struct h2 *h2, const struct h2_stream *stream)
+{
+    nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
+    peer_dirty(h2->peer);
 }
 
 static int stream_close_cb(nghttp2_session *session, int32_t id, uint32_t code, void *data)
@@ -240,6 +255,13 @@ static void h2_tick(struct peer *peer, int64_t now_us)
 
     if (h2->drain == H2_NOTICED && now_us - h2->noticed_us > NOTICE_MS * US_PER_MS)
         drain_step(h2);
+    while (!list_empty(&h2->answered)) {
+        struct h2_stream *stream = LIST_ENTRY(h2->answered.next, struct h2_stream, answered_link);
+        if (now_us - stream->answered_us <= ANSWERED_MS * US_PER_MS)
+            break;
+        list_remove(&stream->answered_link);
+        stop_sending(h2, stream);
+    }
     if (limits->idle_ms > 0 && h2->n_streams == 0 && h2->drain == H2_TAKING &&
         now_us - h2->idle_us > limits->idle_ms * US_PER_MS)
         peer_drain(peer, limits->grace_ms);
@@ -339,6 +361,7 @@ int h2_attach(struct peer *peer, struct http *http)
     };
     list_init(&h2->streams);
     list_init(&h2->wake);
+    list_init(&h2->answered);
     int rc = session_new(h2);
     if (rc < 0) {
         free(h2);

@@ -24,7 +24,9 @@ struct h2 {
     struct rpc_peer who;
     struct list streams; /* h2_stream.link */
     size_t n_streams;
-    struct list wake;   /* h2_stream.wake_link: their queue has room again */
+    struct list wake; /* h2_stream.wake_link: their queue has room again */
+    struct list
+        answered; /* h2_stream.answered_link: complete but for the client's own end; oldest first */
     int64_t idle_us;    /* since when there is no stream */
     int64_t asked_us;   /* when a keepalive PING went out; 0: none is out */
     int64_t noticed_us; /* when the first GOAWAY went out */
@@ -41,6 +43,9 @@ struct h2_field {
 struct h2_stream {
     struct list link;
     struct list wake_link;
+    struct list answered_link;
+    int64_t answered_us; /* when our last frame went out */
+    size_t discarded;    /* bytes that came after it */
     struct h2 *h2;
     int32_t id;
     struct rpc_call *call; /* NULL when it is none, or over */

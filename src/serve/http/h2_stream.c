@@ -32,6 +32,7 @@ struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id)
     stream->h2 = h2;
     stream->id = id;
     list_init(&stream->wake_link);
+    list_init(&stream->answered_link);
     list_push(&h2->streams, &stream->link);
     h2->n_streams++;
     return stream;
@@ -52,6 +53,7 @@ void h2_stream_free(struct h2_stream *stream)
     }
     list_remove(&stream->link);
     list_remove(&stream->wake_link);
+    list_remove(&stream->answered_link);
     queue_deinit(&stream->queue);
     free(stream->message);
     free(stream);
@@ -134,6 +136,8 @@ void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len)
 {
     struct http_exchange *exchange = &stream->exchange;
 
+    if (stream->finishing)
+        stream->discarded += len;
     if (stream->call)
         rpc_call_input(stream->call, data, len);
     else if (!stream->is_rpc && exchange->target && !exchange->answered &&

@@ -17,7 +17,8 @@
 #include "serve/net/listener.h"
 
 #define LINGER_MS    1000
-#define READS_A_TURN 2 /* of NET_INPUT_SIZE, before others have their turn */
+#define LINGER_READS 32 /* of NET_INPUT_SIZE at most: who sends more has no intention of reading */
+#define READS_A_TURN 2  /* of NET_INPUT_SIZE, before others have their turn */
 
 static const char preface[PEER_PREFACE_LEN + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -348,7 +349,7 @@ static void peer_linger(struct peer *peer)
 {
     ssize_t n = recv(peer->fd, peer->net->input, NET_INPUT_SIZE, 0);
 
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || ++peer->lingered > LINGER_READS)
         peer_kill(peer);
 }
 

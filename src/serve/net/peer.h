@@ -63,6 +63,7 @@ struct peer {
     int64_t read_us;     /* when something came last */
     int64_t progress_us; /* when something went out, or nothing had to */
     int64_t close_by_us; /* INT64_MAX, or when a drain ends by force */
+    int lingered;        /* reads while lingering */
     bool blocked;        /* the socket takes no more at present */
     bool paused;         /* the protocol wants no input at present */
     bool eof;
