@@ -53,7 +53,7 @@ static int header_cb(nghttp2_session *session,
     return h2_stream_header(stream, name, value) < 0 ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
-static void stop_sending(struct h2 *h2, const struct h2_stream *stream);
+static void stop_sending(struct h2 *h2, struct h2_stream *stream);
 
 static int data_cb(nghttp2_session *session,
                    uint8_t flags,
@@ -67,9 +67,8 @@ static int data_cb(nghttp2_session *session,
     (void)flags;
     if (!stream)
         return 0;
-    size_t before = stream->discarded;
     h2_stream_data(stream, bytes, len);
-    if (before <= DISCARD_MAX && stream->discarded > DISCARD_MAX)
+    if (stream->discarded > DISCARD_MAX && !list_empty(&stream->answered_link))
         stop_sending(data, stream);
     return 0;
 }
@@ -154,12 +153,16 @@ static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, v
     if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         stream->answered_us = h2->peer->net->now_us;
         list_push(&h2->answered, &stream->answered_link);
+        if (stream->discarded > DISCARD_MAX)
+            stop_sending(h2, stream);
     }
     return 0;
 }
 
-static void stop_sending(struct h2 *h2, const struct h2_stream *stream)
+/* Only when our last frame has gone out: a reset would overtake it. */
+static void stop_sending(struct h2 *h2, struct h2_stream *stream)
 {
+    list_remove(&stream->answered_link);
     nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
     peer_dirty(h2->peer);
 }
@@ -259,7 +262,6 @@ static void h2_tick(struct peer *peer, int64_t now_us)
         struct h2_stream *stream = LIST_ENTRY(h2->answered.next, struct h2_stream, answered_link);
         if (now_us - stream->answered_us <= ANSWERED_MS * US_PER_MS)
             break;
-        list_remove(&stream->answered_link);
         stop_sending(h2, stream);
     }
     if (limits->idle_ms > 0 && h2->n_streams == 0 && h2->drain == H2_TAKING &&
