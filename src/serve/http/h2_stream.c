@@ -282,7 +282,7 @@ static void sink_finish(void *data, enum rpc_status status, const char *message)
 
     stream->call = NULL;
     stream->finishing = true;
-    stream->status = status;
+    stream->status = (int)status;
     if (message[0]) {
         rpc_message_encode(message, encoded);
         stream->message = strdup(encoded); /* without memory for the words the number must do */

@@ -14,7 +14,6 @@
 
 #define PLAIN_CHUNK  (16 * 1024)
 #define SUBJECT_MAX  512
-#define ALPN_H2      "\x02h2"
 #define ALPN_BOTH    "\x02h2\x08http/1.1"
 #define CIPHERS_TLS2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -285,7 +284,7 @@ bool tls_session_alpn_h2(const struct tls_session *session)
     unsigned len;
 
     SSL_get0_alpn_selected(session->ssl, &name, &len);
-    return len == 2 && memcmp(name, ALPN_H2 + 1, 2) == 0;
+    return len == 2 && memcmp(name, "h2", 2) == 0;
 }
 
 const char *tls_session_subject(const struct tls_session *session)
