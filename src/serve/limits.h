@@ -16,11 +16,13 @@
     X(body_bytes, 1048576, "the body of a plain HTTP request")                                  \
     X(queue_bytes, 1048576, "what waits to be sent on one stream")                              \
     X(memory_bytes, 268435456, "requests of all connections together, as bytes and as objects") \
+    X(output_bytes, 268435456, "what waits to be sent on all streams together")                 \
     X(continuations_max, 8, "CONTINUATION frames of one header block")                          \
     X(resets_burst, 1000, "streams a client may reset at once")                                 \
     X(resets_per_s, 100, "streams a client may reset in a second, steadily")                    \
     X(control_burst, 2000, "PING, SETTINGS, PRIORITY and empty frames without a call between")  \
     X(handshake_ms, 10000, "from connecting to the first request, and for the head of one")     \
+    X(request_ms, 30000, "from the head of a request to its end, over HTTP/2")                  \
     X(idle_ms, 600000, "a connection without a call; 0: for ever")                              \
     X(age_ms, 0, "a connection before it is asked to come again; 0: for ever")                  \
     X(grace_ms, 30000, "what a connection that was asked to go may still take")                 \

@@ -125,6 +125,7 @@ int server_new(const struct server_options *options,
     server->options = *options;
     server->http.limits = &server->options.limits;
     server->http.net = &server->net;
+    server->http.queued.max = (size_t)server->options.limits.output_bytes;
     const struct net_options net = {.loop = options->loop,
                                     .log = options->log,
                                     .limits = &server->options.limits,

@@ -312,6 +312,35 @@ def test_silence():
         s.close()
 
 
+def test_slow_request():
+    """a request that never ends is ended, on a connection that is otherwise alive"""
+    with Server(limits={'request_ms': 300}) as server, Raw(server) as raw:
+        raw.send(frame(HEADERS, END_HEADERS, 1, call_headers()) + frame(DATA, 0, 1, message(b'x' * 100)[:50]))
+        raw.send(frame(HEADERS, END_HEADERS, 3, call_headers('/body', content_type=None)))
+        reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'
+        raw.send(frame(HEADERS, END_HEADERS, 5, call_headers(reflection)) + frame(DATA, 0, 5, message(b'\x3a\x00')))
+        assert raw.read_until(DATA)[2] == 5
+        assert raw.status(1) == '4'
+        raw.read_until(HEADERS)
+        assert raw.fields[':status'] == '408', raw.fields
+        raw.send(frame(DATA, 0, 5, message(b'\x3a\x00')))
+        while raw.read_until(DATA)[2] != 5:
+            pass
+        assert server.metric('pawl_rpc_memory_bytes') < 10000
+
+
+def test_output_budget():
+    """answers that nobody reads are bounded over all streams"""
+    refused = 'pawl_rpc_ended_total{method="pawl.test.v1.Echo/Unary",code="RESOURCE_EXHAUSTED"}'
+    with Server(limits={'output_bytes': 5 << 20}) as server, Bystander(server), Raw(server) as raw:
+        for i in range(20):  # a megabyte each, behind closed windows
+            call(raw, 1 + 2 * i, b'\x38\x80\x80\x40')
+        until(lambda: server.metric(refused) >= 14, 'nothing was refused')
+        assert server.metric('pawl_output_bytes') <= 5 << 20
+        raw.socket.close()
+        until(lambda: server.metric('pawl_output_bytes') < 1 << 20, 'the memory was not given back')
+
+
 def test_blocked_writer():
     """a client that never reads is dropped, with bounded memory"""
     with Server(limits={'grace_ms': 500}) as server:

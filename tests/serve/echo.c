@@ -131,7 +131,7 @@ static void count_on(struct rpc_call *call, void *data)
     if (counting->request->stay_open)
         return;
     counting_free(counting);
-    rpc_end(call, RPC_OK, "%s", "");
+    rpc_end_ok(call);
 }
 
 static void count_gone(struct rpc_call *call, void *data)

@@ -77,6 +77,8 @@ class Server:
         for line in self.get('/metrics').splitlines():
             if line.startswith(name + ' '):
                 return float(line.split()[-1])
+        if '{' in name:
+            return 0  # labels that nothing was counted for
         raise KeyError(name)
 
     def rss_kb(self):

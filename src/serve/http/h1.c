@@ -409,6 +409,7 @@ int h1_attach(struct peer *peer, struct http *http)
     buf_init(&h1->name, head);
     buf_init(&h1->value, head);
     buf_init(&h1->rest, REST_MAX);
+    h1->queue.total = &http->queued;
     h1->begun_us = peer->net->now_us;
     http_parser_init(&h1->parser, HTTP_REQUEST);
     h1->parser.data = h1;

@@ -182,6 +182,12 @@ static int stream_close_cb(nghttp2_session *session, int32_t id, uint32_t code, 
 
 /* --- the protocol of a peer -------------------------------------------------------------------------------------- */
 
+static void h2_flooded(struct peer *peer)
+{
+    peer->net->counters.flooded++;
+    log_info(peer->net->options.log, "peer_flood", LOG_STR("address", peer->address));
+}
+
 static int h2_input(struct peer *peer, const uint8_t *data, size_t len)
 {
     struct h2 *h2 = peer->state;
@@ -192,7 +198,7 @@ static int h2_input(struct peer *peer, const uint8_t *data, size_t len)
         return 0;
     bool flood = h2->control > h2->http->limits->control_burst;
     if (flood || n == NGHTTP2_ERR_FLOODED)
-        peer->net->counters.flooded++;
+        h2_flooded(peer);
     nghttp2_session_terminate_session(h2->session,
                                       flood || n == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM
                                       : n == NGHTTP2_ERR_NOMEM || h2->broken
@@ -258,6 +264,12 @@ static void h2_tick(struct peer *peer, int64_t now_us)
 
     if (h2->drain == H2_NOTICED && now_us - h2->noticed_us > NOTICE_MS * US_PER_MS)
         drain_step(h2);
+    while (!list_empty(&h2->receiving)) {
+        struct h2_stream *stream = LIST_ENTRY(h2->receiving.next, struct h2_stream, receiving_link);
+        if (now_us - stream->begun_us <= limits->request_ms * US_PER_MS)
+            break;
+        h2_stream_too_slow(stream);
+    }
     while (!list_empty(&h2->answered)) {
         struct h2_stream *stream = LIST_ENTRY(h2->answered.next, struct h2_stream, answered_link);
         if (now_us - stream->answered_us <= ANSWERED_MS * US_PER_MS)
@@ -364,6 +376,7 @@ int h2_attach(struct peer *peer, struct http *http)
     list_init(&h2->streams);
     list_init(&h2->wake);
     list_init(&h2->answered);
+    list_init(&h2->receiving);
     int rc = session_new(h2);
     if (rc < 0) {
         free(h2);

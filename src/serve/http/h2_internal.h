@@ -26,6 +26,8 @@ struct h2 {
     size_t n_streams;
     struct list wake; /* h2_stream.wake_link: their queue has room again */
     struct list
+        receiving; /* h2_stream.receiving_link: their request is not complete; oldest first */
+    struct list
         answered; /* h2_stream.answered_link: complete but for the client's own end; oldest first */
     int64_t idle_us;    /* since when there is no stream */
     int64_t asked_us;   /* when a keepalive PING went out; 0: none is out */
@@ -43,7 +45,9 @@ struct h2_field {
 struct h2_stream {
     struct list link;
     struct list wake_link;
+    struct list receiving_link;
     struct list answered_link;
+    int64_t begun_us;    /* when its head began */
     int64_t answered_us; /* when our last frame went out */
     size_t discarded;    /* bytes that came after it */
     struct h2 *h2;
@@ -73,5 +77,7 @@ int h2_stream_header(struct h2_stream *stream, nghttp2_rcbuf *name, nghttp2_rcbu
 void h2_stream_start(struct h2_stream *stream);
 void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len);
 void h2_stream_input_end(struct h2_stream *stream);
+/* The request should be complete by now. */
+void h2_stream_too_slow(struct h2_stream *stream);
 
 #endif

@@ -31,6 +31,10 @@ struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id)
     memset(&stream->n_fields, 0, sizeof(*stream) - offsetof(struct h2_stream, n_fields));
     stream->h2 = h2;
     stream->id = id;
+    stream->queue.total = &h2->http->queued;
+    stream->begun_us = h2->peer->net->now_us;
+    list_init(&stream->receiving_link);
+    list_push(&h2->receiving, &stream->receiving_link);
     list_init(&stream->wake_link);
     list_init(&stream->answered_link);
     list_push(&h2->streams, &stream->link);
@@ -53,6 +57,7 @@ void h2_stream_free(struct h2_stream *stream)
     }
     list_remove(&stream->link);
     list_remove(&stream->wake_link);
+    list_remove(&stream->receiving_link);
     list_remove(&stream->answered_link);
     queue_deinit(&stream->queue);
     free(stream->message);
@@ -146,8 +151,18 @@ void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len)
             exchange, 413, "the body is larger than the limit of %zu bytes", exchange->body.max);
 }
 
+void h2_stream_too_slow(struct h2_stream *stream)
+{
+    list_remove(&stream->receiving_link);
+    if (stream->call)
+        rpc_call_too_slow(stream->call);
+    else if (!stream->is_rpc && stream->exchange.target && !stream->exchange.answered)
+        http_reply_text(&stream->exchange, 408, "the request was not complete in time");
+}
+
 void h2_stream_input_end(struct h2_stream *stream)
 {
+    list_remove(&stream->receiving_link);
     if (stream->call)
         rpc_call_input_end(stream->call);
     else if (!stream->is_rpc && stream->exchange.target && !stream->exchange.answered)

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "serve/http/queue.h"
 #include "serve/limits.h"
 #include "serve/rpc/rpc.h"
 
@@ -38,6 +39,7 @@ struct http {
     struct net *net;                   /* borrowed */
     const struct http_route *routes[HTTP_ROUTES_MAX];
     size_t n_routes;
+    struct queue_total queued; /* what waits to be sent */
     uint64_t requests;
     uint64_t answered[6]; /* by the first digit of the status */
 };

@@ -15,11 +15,19 @@ struct queue {
     size_t head;
     size_t len; /* from head on */
     size_t cap;
+    struct queue_total *total; /* borrowed; what all queues hold */
 };
 
-/* Room for n more bytes, which count as added. NULL: no memory, nothing changed. */
+struct queue_total {
+    size_t used;
+    size_t max;
+};
+
+/* Room for n more bytes, which count as added. NULL: no memory, or too much in all queues; nothing changed. */
 static inline uint8_t *queue_reserve(struct queue *q, size_t n)
 {
+    if (q->total && n > q->total->max - q->total->used)
+        return NULL;
     if (q->head > 0 && q->head + q->len + n > q->cap) {
         memmove(q->data, q->data + q->head, q->len);
         q->head = 0;
@@ -34,13 +42,17 @@ static inline uint8_t *queue_reserve(struct queue *q, size_t n)
     }
     uint8_t *at = q->data + q->head + q->len;
     q->len += n;
+    if (q->total)
+        q->total->used += n;
     return at;
 }
 
 static inline void queue_deinit(struct queue *q)
 {
+    if (q->total)
+        q->total->used -= q->len;
     free(q->data);
-    *q = (struct queue){0};
+    *q = (struct queue){.total = q->total};
 }
 
 /* Copies up to n bytes out. */
@@ -52,6 +64,8 @@ static inline size_t queue_take(struct queue *q, void *out, size_t n)
         memcpy(out, q->data + q->head, n);
     q->head += n;
     q->len -= n;
+    if (q->total)
+        q->total->used -= n;
     if (q->len == 0) {
         q->head = 0;
         if (q->cap > QUEUE_KEEP_MAX)

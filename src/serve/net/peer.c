@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/rand.h"
 #include "serve/net/listener.h"
 
 #define LINGER_MS    1000
@@ -97,6 +98,16 @@ void peer_free(struct peer *peer)
     close(peer->fd);
 }
 
+/* Not all at once: connections that were opened together do not go together. */
+static int64_t peer_old_us(const struct net *net)
+{
+    int64_t age_us = net->options.limits->age_ms * US_PER_MS;
+
+    if (age_us == 0)
+        return INT64_MAX;
+    return net->now_us + age_us - (int64_t)rand_below((uint64_t)age_us / 10 + 1);
+}
+
 void peer_accept(struct net *net, int fd, struct tls *tls, const char *address)
 {
     struct peer *peer = calloc(1, sizeof(*peer));
@@ -114,6 +125,7 @@ void peer_accept(struct net *net, int fd, struct tls *tls, const char *address)
     peer->poll.data = peer;
     peer->opened_us = peer->read_us = peer->progress_us = net->now_us;
     peer->close_by_us = INT64_MAX;
+    peer->old_us = peer_old_us(net);
     list_init(&peer->dirty_link);
     buf_init(&peer->unsent, PEER_UNSENT_MAX);
     snprintf(peer->address, sizeof(peer->address), "%s", address);
@@ -408,7 +420,7 @@ void peer_tick(struct peer *peer, int64_t now_us)
     }
     if (peer->lingering)
         return;
-    if (limits->age_ms > 0 && now_us - peer->opened_us > limits->age_ms * US_PER_MS)
+    if (now_us > peer->old_us)
         peer_drain(peer, limits->grace_ms);
     if (peer->protocol && !peer->dead)
         peer->protocol->tick(peer, now_us);

@@ -60,6 +60,7 @@ struct peer {
     struct buf unsent; /* what a write left; from sent on */
     size_t sent;
     int64_t opened_us;
+    int64_t old_us;      /* when it is too old; INT64_MAX: never */
     int64_t read_us;     /* when something came last */
     int64_t progress_us; /* when something went out, or nothing had to */
     int64_t close_by_us; /* INT64_MAX, or when a drain ends by force */

@@ -302,6 +302,13 @@ void rpc_call_input_end(struct rpc_call *call)
     call_leave(call);
 }
 
+void rpc_call_too_slow(struct rpc_call *call)
+{
+    if (!call->entry->method->client_streams || frame_partial(&call->reader))
+        rpc_call_end_by_force(
+            call, RPC_DEADLINE_EXCEEDED, "the request was not complete in time; send it faster");
+}
+
 bool rpc_call_starved(const struct rpc_call *call)
 {
     return call->starved;
@@ -383,6 +390,11 @@ void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
     call_finish(call, status, message);
+}
+
+void rpc_end_ok(struct rpc_call *call)
+{
+    call_finish(call, RPC_OK, "");
 }
 
 void rpc_end_err(struct rpc_call *call, const struct pawl_err *err)

@@ -33,6 +33,8 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
 /* Any of these may end the call, that is, call finish. */
 void rpc_call_input(struct rpc_call *call, const uint8_t *data, size_t len);
 void rpc_call_input_end(struct rpc_call *call);
+/* The request should be complete by now. A client's stream may be silent, but not in the middle of a message. */
+void rpc_call_too_slow(struct rpc_call *call);
 /* The queue has room again after it was refused. */
 void rpc_call_writable(struct rpc_call *call);
 /* rpc_send was refused since the last rpc_call_writable. */

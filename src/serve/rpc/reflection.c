@@ -127,7 +127,7 @@ static void handle_info(struct rpc_call *call, const ProtobufCMessage *message, 
     int rc;
 
     if (!request) {
-        rpc_end(call, RPC_OK, "%s", "");
+        rpc_end_ok(call);
         return;
     }
     grpc__reflection__v1__server_reflection_response__init(&response);

@@ -78,14 +78,18 @@ bool rpc_has(const struct rpc *rpc, const char *path);
 /* One message and status OK. The call is over. */
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
 
-/* A status and what is wrong, in words that help; fmt "" for none. The call is over. */
+/* The end of a stream, status OK. The call is over. */
+void rpc_end_ok(struct rpc_call *call);
+
+/* A status and what is wrong, in words that help. The call is over. */
 void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The same from one of our errors: message, detail and hint. */
 void rpc_end_err(struct rpc_call *call, const struct pawl_err *err);
 
 /*
  * One message of a stream, copied into its queue. PAWL_EFULL: the client does not read fast enough; nothing was
- * queued, and `writable` is called once there is room again. PAWL_ENOMEM: nothing was queued. A single message may be
+ * queued, and `writable` is called once there is room again. PAWL_ENOMEM: nothing was queued, there is no memory or too much
+ * waits on all streams together: end the call. A single message may be
  * larger than the queue if that is empty. Sent is not received: what must not be lost is acknowledged by the client.
  */
 int rpc_send(struct rpc_call *call, const ProtobufCMessage *message) MUST_CHECK;
