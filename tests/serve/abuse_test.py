@@ -454,6 +454,29 @@ def test_idle_cost():
         until(lambda: server.state()['held'] == 0, 'the calls were not cancelled')
 
 
+def test_goaway():
+    """stopping: a first GOAWAY, calls that were under way are taken, a second one that names the last, then the end"""
+    with Server() as server, Raw(server) as raw:
+        call(raw, 1, b'\x18\xc8\x01')  # answered after 200 ms
+        until(lambda: server.state()['held'] == 1, 'the call did not arrive')
+        assert server.command('stop 5000') == 'stopping'
+        got = raw.read_until(GOAWAY)
+        assert int.from_bytes(got[3][:4], 'big') == 0x7fffffff
+        call(raw, 3, b'\x0a\x02ok')  # sent before it could know
+        ping = raw.read_until(PING)
+        raw.send(frame(PING, ACK, 0, ping[3]))
+        seen, ended = [], 0
+        while True:
+            got = raw.read()
+            if got is None:
+                break
+            if got[0] == GOAWAY:
+                seen.append(int.from_bytes(got[3][:4], 'big'))
+            ended += got[0] == HEADERS and bool(got[1] & END_STREAM) and raw.fields['grpc-status'] == '0'
+        assert seen == [3] and ended == 2, (seen, ended)
+        assert server.process.stdout.readline().strip() == 'stopped'
+
+
 def test_early_answer():
     """an answer before the end of the request is complete; who goes on sending is told to stop, at once or in a while"""
     with Server(limits={'message_bytes': 1000}) as server, Raw(server) as raw:

@@ -142,7 +142,7 @@ def test_slow_reader():
         before = server.rss_kb()
         with channel(server) as chan:
             # 400 MB, if anybody buffered them.
-            stream = count(chan)(echo_pb2.CountRequest(messages=100000, size=4096))
+            stream = count(chan)(echo_pb2.CountRequest(messages=100000, size=4096), timeout=60)
             assert next(stream).number == 1
             until(lambda: server.state()['refused_sends'] > 0, 'the stream was never full')
             for i in range(200):
