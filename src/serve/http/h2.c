@@ -146,6 +146,10 @@ static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, v
 {
     struct h2 *h2 = data;
 
+    /* The client's answer to the PING says that it has seen the GOAWAY. Submitted together, the PING would go first. */
+    if (frame->hd.type == NGHTTP2_GOAWAY && h2->drain == H2_NOTICED &&
+        nghttp2_submit_ping(session, NGHTTP2_FLAG_NONE, drain_ping) < 0)
+        h2->broken = true;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
     h2->control = 0;
@@ -250,9 +254,8 @@ static void h2_drain(struct peer *peer)
         return;
     h2->drain = H2_NOTICED;
     h2->noticed_us = peer->net->now_us;
-    /* Calls that are on their way here are still taken; the client's answer to the PING says that it knows. */
-    if (nghttp2_submit_shutdown_notice(h2->session) < 0 ||
-        nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, drain_ping) < 0)
+    /* Calls that are on their way here are still taken; a PING follows (frame_sent_cb). */
+    if (nghttp2_submit_shutdown_notice(h2->session) < 0)
         h2->broken = true;
     peer_dirty(peer);
 }
