@@ -137,7 +137,68 @@ static void handle_body(struct http_exchange *exchange, void *data)
     http_reply(exchange, 200, "application/octet-stream", buf_str(body), body->len);
 }
 
+/* Lines, as many as the query says, as fast as they are read. */
+struct events {
+    int64_t sent;
+    int64_t wanted;
+};
+
+static void events_on(struct http_exchange *exchange, void *data)
+{
+    struct events *events = data;
+    char line[64];
+
+    while (events->sent < events->wanted) {
+        int n = snprintf(line, sizeof(line), "data: %" PRId64 "\n\n", events->sent + 1);
+        if (http_write(exchange, line, (size_t)n) < 0) {
+            echo_state.refused_sends++;
+            return;
+        }
+        events->sent++;
+    }
+    if (strstr(http_query(exchange), "stay"))
+        return;
+    echo_state.held--;
+    free(events);
+    http_end(exchange);
+}
+
+static void events_gone(struct http_exchange *exchange, void *data)
+{
+    (void)exchange;
+    echo_state.held--;
+    echo_state.gone++;
+    free(data);
+}
+
+static void events_drain(struct http_exchange *exchange, void *data)
+{
+    echo_state.held--;
+    free(data);
+    http_end(exchange);
+}
+
+static const struct http_exchange_ops events_ops = {
+    .gone = events_gone, .writable = events_on, .drain = events_drain};
+
+static void handle_events(struct http_exchange *exchange, void *data)
+{
+    struct events *events = calloc(1, sizeof(*events));
+
+    (void)data;
+    if (!events) {
+        http_reply_text(exchange, 503, "no memory");
+        return;
+    }
+    events->wanted = strtoll(http_query(exchange), NULL, 10);
+    echo_state.held++;
+    http_hold(exchange, &events_ops, events);
+    http_begin(exchange, 200, "text/event-stream");
+    events_on(exchange, events);
+}
+
 static const struct http_route routes[] = {
+    {.method = "GET", .path = "/events", .streams = true, .handle = handle_events},
     {.method = "GET", .path = "/state", .handle = handle_state},
     {.method = "POST", .path = "/body", .prefix = true, .handle = handle_body},
 };
@@ -202,7 +263,7 @@ static void start(void)
     if (server_new(&self.options, &self.server, &err) < 0 ||
         rpc_register(server_rpc(self.server), &echo_service, &err) < 0)
         die(&err);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
         if (http_add(server_http(self.server), &routes[i], &err) < 0)
             die(&err);
     if (reflection_add(server_reflection(self.server), reflection_echo_files) < 0)

@@ -105,6 +105,53 @@ def test_limits():
             assert got.startswith(b'HTTP/1.1 ' + answer) and b'connection: close' in got, (request[:40], got[:100])
 
 
+def lines(n):
+    return b''.join(b'data: %d\n\n' % i for i in range(1, n + 1))
+
+
+def test_events():
+    """a stream of events arrives whole, over HTTP/1.0, 1.1 and 2, and the connection can be used again"""
+    with Server(limits={'queue_bytes': 50000}) as server:
+        url = f'http://{server.address}/events'
+        for flag in ('--http1.0', '--http1.1', '--http2-prior-knowledge'):
+            assert curl('-N', flag, url + '?30000') == lines(30000), flag
+        several = [url + '?3', url + '?2', f'http://{server.address}/health']
+        for flag in ('--http1.0', '--http1.1'):  # curl 7.88 cannot use an HTTP/2 connection without TLS twice
+            assert curl('-N', flag, *several) == lines(3) + lines(2) + b'ok\n'
+        done = subprocess.run(['nghttp', *several], stdout=subprocess.PIPE, check=True, timeout=TIMEOUT_S)
+        assert sorted(done.stdout.split()) == sorted((lines(3) + lines(2) + b'ok\n').split())
+        assert server.state()['refused_sends'] > 0 and server.state()['held'] == 0
+        got = talk(server, b'GET /events?2 HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\n\r\n')
+        assert got.count(b'HTTP/1.1 200') == 2 and got.index(b'data: 2') < got.index(b'ok\n')
+        assert status('-I', url).startswith('405')
+
+
+def test_events_gone():
+    """a client that leaves a stream of events is noticed, and one that does not read holds up only itself"""
+    with Server(limits={'queue_bytes': 50000}) as server:
+        silent, slow = server.connect(), server.connect()
+        silent.sendall(b'GET /events?1+stay HTTP/1.1\r\n\r\n')
+        slow.sendall(b'GET /events?999999999 HTTP/1.1\r\n\r\n')
+        until(lambda: server.state()['held'] == 2 and server.state()['refused_sends'] > 0, 'they did not get going')
+        assert server.metric('pawl_output_bytes') < 200000
+        silent.close()
+        until(lambda: server.state()['held'] == 1, 'the silent one was not noticed')
+        slow.close()
+        until(lambda: server.state()['held'] == 0, 'the slow one was not noticed')
+
+
+def test_events_stop():
+    """stopping ends streams of events properly"""
+    with Server() as server:
+        clients = [subprocess.Popen(['curl', '-sS', '-N', flag, f'http://{server.address}/events?3+stay'],
+                                    stdout=subprocess.PIPE) for flag in ('--http1.1', '--http2-prior-knowledge')]
+        until(lambda: server.state()['held'] == 2, 'they are not connected')
+        assert server.command('stop 10000') == 'stopping'
+        for client in clients:
+            assert client.communicate(timeout=TIMEOUT_S)[0] == lines(3) and client.returncode == 0
+        assert server.process.stdout.readline().strip() == 'stopped'
+
+
 def test_metrics():
     """metrics are what Prometheus reads, and count calls by method and status"""
     with Server() as server:

@@ -19,11 +19,15 @@ struct http_answer {
     size_t n_extra;
     const void *body; /* copied before the sink returns; NULL for HEAD */
     size_t len;       /* of the body, also where it is left out */
+    bool begins;      /* no body: pieces follow, then the end */
 };
 
 struct http_sink {
     void (*answer)(void *stream, const struct http_answer *answer);
     const char *(*header)(const void *stream, const char *name);
+    int (*write)(void *stream, const void *data, size_t len);
+    void (*end)(void *stream);
+    size_t (*queued)(const void *stream);
 };
 
 struct http_exchange {
@@ -37,8 +41,10 @@ struct http_exchange {
     struct buf body;
     struct http_extra extra[HTTP_EXTRA_MAX];
     size_t n_extra;
-    void (*gone)(struct http_exchange *exchange, void *data);
+    const struct http_exchange_ops *ops;
     void *data;
+    bool begun;
+    bool starved; /* a write was refused */
     bool answered;
 };
 
@@ -49,6 +55,9 @@ int exchange_init(struct http_exchange *exchange,
                   const char *target) MUST_CHECK;
 /* Tells a handler that holds it. */
 void exchange_deinit(struct http_exchange *exchange);
+/* The queue has room again after a write was refused; the server stops. Either may end the exchange. */
+void exchange_writable(struct http_exchange *exchange);
+void exchange_drain(struct http_exchange *exchange);
 /* Finds the route and runs it. */
 void exchange_dispatch(struct http_exchange *exchange);
 

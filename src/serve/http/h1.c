@@ -49,6 +49,7 @@ struct h1 {
     bool in_value;
     bool keep_alive;
     bool busy;    /* a request is being answered */
+    bool chunked; /* a stream of pieces is under way, each with its length */
     bool closing; /* the answer at hand is the last */
 };
 
@@ -204,18 +205,31 @@ static const http_parser_settings settings = {
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
+/* The request at hand is answered. What waits in rest is taken up by the flush, never inside a handler. */
+static void h1_over(struct h1 *h1)
+{
+    h1->busy = false;
+    h1->begun_us = h1->peer->net->now_us;
+}
+
 static void h1_answer(void *data, const struct http_answer *answer)
 {
     struct h1 *h1 = data;
     char storage[ANSWER_HEAD];
     struct buf head;
 
-    if (h1->peer->draining || !h1->keep_alive)
+    bool newer = h1->parser.http_major > 1 || h1->parser.http_minor > 0;
+    if (h1->peer->draining || !h1->keep_alive || (answer->begins && !newer))
         h1->closing = true;
+    h1->chunked = answer->begins && newer;
     buf_init_fixed(&head, storage, sizeof(storage));
     buf_printf(&head, "HTTP/1.1 %d %s\r\n", answer->status, http_status_text(answer->status));
-    buf_printf(
-        &head, "content-type: %s\r\ncontent-length: %zu\r\n", answer->content_type, answer->len);
+    buf_printf(&head, "content-type: %s\r\n", answer->content_type);
+    if (h1->chunked)
+        buf_puts(&head, "transfer-encoding: chunked\r\n");
+    else if (!answer->begins)
+        buf_printf(&head, "content-length: %zu\r\n", answer->len);
+
     for (size_t i = 0; i < answer->n_extra; i++)
         buf_printf(&head, "%s: %s\r\n", answer->extra[i].name, answer->extra[i].value);
     buf_puts(&head, h1->closing ? "connection: close\r\n\r\n" : "\r\n");
@@ -228,12 +242,58 @@ static void h1_answer(void *data, const struct http_answer *answer)
     memcpy(room, head.data, head.len);
     if (body_len > 0)
         memcpy(room + head.len, answer->body, body_len);
-    h1->busy = false;
-    h1->begun_us = h1->peer->net->now_us;
-    peer_dirty(h1->peer); /* what waits in rest is taken up by the flush, never inside a handler */
+    if (answer->begins)
+        peer_watch(h1->peer, true);
+    else
+        h1_over(h1);
+    peer_dirty(h1->peer);
 }
 
-static const struct http_sink h1_sink = {.answer = h1_answer, .header = h1_header};
+static int h1_write(void *data, const void *bytes, size_t len)
+{
+    struct h1 *h1 = data;
+    char length[24] = "";
+    size_t n = h1->chunked ? (size_t)snprintf(length, sizeof(length), "%zx\r\n", len) : 0;
+    size_t tail = h1->chunked ? 2 : 0;
+
+    uint8_t *room = queue_reserve(&h1->queue, n + len + tail);
+    if (!room)
+        return PAWL_ENOMEM;
+    memcpy(room, length, n);
+    memcpy(room + n, bytes, len);
+    memcpy(room + n + len, "\r\n", tail);
+    peer_dirty(h1->peer);
+    return 0;
+}
+
+static void h1_end(void *data)
+{
+    static const char last[] = "0\r\n\r\n";
+    struct h1 *h1 = data;
+    uint8_t *room = h1->chunked ? queue_reserve(&h1->queue, sizeof(last) - 1) : NULL;
+
+    if (room)
+        memcpy(room, last, sizeof(last) - 1);
+    else
+        h1->closing =
+            true; /* that is an end, too; without memory it tells that something is missing */
+    peer_watch(h1->peer, false);
+    h1_over(h1);
+    peer_dirty(h1->peer);
+}
+
+static size_t h1_queued(const void *data)
+{
+    const struct h1 *h1 = data;
+
+    return h1->queue.len;
+}
+
+static const struct http_sink h1_sink = {.answer = h1_answer,
+                                         .header = h1_header,
+                                         .write = h1_write,
+                                         .end = h1_end,
+                                         .queued = h1_queued};
 
 /* A request that cannot be taken: answered, and the connection is over. */
 static void refuse(struct h1 *h1, enum http_errno error)
@@ -336,6 +396,9 @@ static int h1_output(struct peer *peer, struct buf *out)
     if (!room)
         return PAWL_ENOMEM;
     buf_wrote(out, queue_take(&h1->queue, room, n));
+    if (h1->busy && h1->exchange.starved &&
+        h1->queue.len < (size_t)h1->http->limits->queue_bytes / 2)
+        exchange_writable(&h1->exchange);
     return 0;
 }
 
@@ -350,6 +413,10 @@ static bool h1_finished(const struct peer *peer)
 
 static void h1_drain(struct peer *peer)
 {
+    struct h1 *h1 = peer->state;
+
+    if (h1->busy)
+        exchange_drain(&h1->exchange);
     peer_dirty(peer); /* finished() sees that the peer is draining */
 }
 

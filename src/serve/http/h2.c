@@ -233,6 +233,8 @@ static int h2_output(struct peer *peer, struct buf *out)
         struct h2_stream *stream = LIST_ENTRY(link, struct h2_stream, wake_link);
         if (stream->call)
             rpc_call_writable(stream->call);
+        else
+            exchange_writable(&stream->exchange);
     }
     return 0;
 }
@@ -257,6 +259,9 @@ static void h2_drain(struct peer *peer)
     /* Calls that are on their way here are still taken; a PING follows (frame_sent_cb). */
     if (nghttp2_submit_shutdown_notice(h2->session) < 0)
         h2->broken = true;
+    LIST_FOREACH(link, &h2->streams) {
+        exchange_drain(&LIST_ENTRY(link, struct h2_stream, link)->exchange);
+    }
     peer_dirty(peer);
 }
 

@@ -208,8 +208,8 @@ static ssize_t read_cb(nghttp2_session *session,
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         return (ssize_t)n;
     }
-    if (stream->call && rpc_call_starved(stream->call) &&
-        stream->queue.len < (size_t)stream->h2->http->limits->queue_bytes / 2 &&
+    bool starved = stream->call ? rpc_call_starved(stream->call) : stream->exchange.starved;
+    if (starved && stream->queue.len < (size_t)stream->h2->http->limits->queue_bytes / 2 &&
         list_empty(&stream->wake_link))
         list_push(&stream->h2->wake, &stream->wake_link);
     if (n == 0) {
@@ -326,7 +326,7 @@ static void sink_answer(void *data, const struct http_answer *answer)
         NV("content-type", answer->content_type, strlen(answer->content_type)),
         NV("content-length", length, (size_t)n_length),
     };
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < (answer->begins ? 2 : 3); i++) /* its length is not known */
         nv[n_nv++] = fixed[i];
     for (size_t i = 0; i < answer->n_extra; i++)
         nv[n_nv++] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)answer->extra[i].name,
@@ -341,8 +341,8 @@ static void sink_answer(void *data, const struct http_answer *answer)
         }
         memcpy(room, answer->body, answer->len);
     }
-    stream->finishing = true;
-    (void)submit(stream, nv, n_nv, with_data);
+    stream->finishing = !answer->begins;
+    (void)submit(stream, nv, n_nv, with_data || answer->begins);
 }
 
 static const char *sink_header(const void *data, const char *name)
@@ -350,4 +350,28 @@ static const char *sink_header(const void *data, const char *name)
     return field(data, name, strlen(name));
 }
 
-static const struct http_sink http_sink = {.answer = sink_answer, .header = sink_header};
+static int sink_write(void *data, const void *bytes, size_t len)
+{
+    struct h2_stream *stream = data;
+    uint8_t *room = queue_reserve(&stream->queue, len);
+
+    if (!room)
+        return PAWL_ENOMEM;
+    memcpy(room, bytes, len);
+    resume(stream);
+    return 0;
+}
+
+static void sink_end(void *data)
+{
+    struct h2_stream *stream = data;
+
+    stream->finishing = true;
+    resume(stream);
+}
+
+static const struct http_sink http_sink = {.answer = sink_answer,
+                                           .header = sink_header,
+                                           .write = sink_write,
+                                           .end = sink_end,
+                                           .queued = sink_queued};

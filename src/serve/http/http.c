@@ -97,8 +97,8 @@ void exchange_deinit(struct http_exchange *exchange)
 {
     if (!exchange->target)
         return;
-    if (!exchange->answered && exchange->gone)
-        exchange->gone(exchange, exchange->data);
+    if (!exchange->answered && exchange->ops)
+        exchange->ops->gone(exchange, exchange->data);
     free(exchange->target);
     exchange->target = NULL;
     buf_deinit(&exchange->body);
@@ -117,7 +117,7 @@ static bool path_fits(const struct http_route *route, const char *path)
 static bool method_fits(const struct http_route *route, const char *method)
 {
     return strcmp(route->method, method) == 0 ||
-           (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+           (!route->streams && strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
 void exchange_dispatch(struct http_exchange *exchange)
@@ -133,7 +133,7 @@ void exchange_dispatch(struct http_exchange *exchange)
         if (!method_fits(route, exchange->method))
             continue;
         route->handle(exchange, route->data);
-        if (!exchange->answered && !exchange->gone)
+        if (!exchange->answered && !exchange->ops)
             http_reply_text(exchange, 500, "%s gave no answer", exchange->target);
         return;
     }
@@ -164,7 +164,7 @@ void http_reply(struct http_exchange *exchange,
         .len = len,
     };
 
-    assert(!exchange->answered && status >= 200 && status < 600);
+    assert(!exchange->answered && !exchange->begun && status >= 200 && status < 600);
     exchange->answered = true;
     exchange->http->answered[status / 100]++;
     exchange->sink->answer(exchange->stream, &answer);
@@ -189,13 +189,59 @@ void http_reply_header(struct http_exchange *exchange, const char *name, const c
     exchange->extra[exchange->n_extra++] = (struct http_extra){name, value};
 }
 
-void http_hold(struct http_exchange *exchange,
-               void (*gone)(struct http_exchange *exchange, void *data),
-               void *data)
+void http_hold(struct http_exchange *exchange, const struct http_exchange_ops *ops, void *data)
 {
-    assert(!exchange->answered && gone);
-    exchange->gone = gone;
+    assert(!exchange->answered && ops && ops->gone);
+    exchange->ops = ops;
     exchange->data = data;
+}
+
+void http_begin(struct http_exchange *exchange, int status, const char *content_type)
+{
+    const struct http_answer answer = {.status = status,
+                                       .content_type = content_type,
+                                       .extra = exchange->extra,
+                                       .n_extra = exchange->n_extra,
+                                       .begins = true};
+
+    assert(!exchange->answered && !exchange->begun && status >= 200 && status < 600);
+    exchange->begun = true;
+    exchange->http->answered[status / 100]++;
+    exchange->sink->answer(exchange->stream, &answer);
+}
+
+int http_write(struct http_exchange *exchange, const void *data, size_t len)
+{
+    size_t queued = exchange->sink->queued(exchange->stream);
+
+    assert(exchange->begun && !exchange->answered);
+    if (len == 0)
+        return 0; /* an empty piece would be the end in HTTP/1.1 */
+    if (queued > 0 && queued + len > (size_t)exchange->http->limits->queue_bytes) {
+        exchange->starved = true;
+        return PAWL_EFULL;
+    }
+    return exchange->sink->write(exchange->stream, data, len);
+}
+
+void http_end(struct http_exchange *exchange)
+{
+    assert(exchange->begun && !exchange->answered);
+    exchange->answered = true;
+    exchange->sink->end(exchange->stream);
+}
+
+void exchange_writable(struct http_exchange *exchange)
+{
+    exchange->starved = false;
+    if (!exchange->answered && exchange->ops && exchange->ops->writable)
+        exchange->ops->writable(exchange, exchange->data);
+}
+
+void exchange_drain(struct http_exchange *exchange)
+{
+    if (exchange->target && !exchange->answered && exchange->ops && exchange->ops->drain)
+        exchange->ops->drain(exchange, exchange->data);
 }
 
 const char *http_method(const struct http_exchange *exchange)

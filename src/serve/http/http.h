@@ -21,11 +21,12 @@ struct http_exchange;
 
 typedef void http_handler(struct http_exchange *exchange, void *data);
 
-/* A route for GET also answers HEAD. */
+/* A route for GET also answers HEAD, but for one that streams. */
 struct http_route {
     const char *method; /* "GET" */
     const char *path;   /* "/metrics"; with prefix also everything below it */
     bool prefix;
+    bool streams; /* answers with http_begin */
     http_handler *handle;
     void *data; /* borrowed */
 };
@@ -60,10 +61,22 @@ void http_reply_text(struct http_exchange *exchange, int status, const char *fmt
 #define HTTP_EXTRA_MAX 8
 void http_reply_header(struct http_exchange *exchange, const char *name, const char *value);
 
-/* The handler answers later. gone: the client went away; the exchange must be forgotten. */
-void http_hold(struct http_exchange *exchange,
-               void (*gone)(struct http_exchange *exchange, void *data),
-               void *data);
+/* A stream of bytes instead of one answer, for events: begin, any number of writes, end. As with calls, PAWL_EFULL
+ * says that the client does not read fast enough, and writable that it does again; PAWL_ENOMEM: end it. */
+void http_begin(struct http_exchange *exchange, int status, const char *content_type);
+int http_write(struct http_exchange *exchange, const void *data, size_t len) MUST_CHECK;
+void http_end(struct http_exchange *exchange);
+
+struct http_exchange_ops {
+    /* The client went away; the exchange must be forgotten. Required. */
+    void (*gone)(struct http_exchange *exchange, void *data);
+    void (*writable)(struct http_exchange *exchange, void *data);
+    /* The server stops: end it soon. */
+    void (*drain)(struct http_exchange *exchange, void *data);
+};
+
+/* The handler answers later. ops: static. */
+void http_hold(struct http_exchange *exchange, const struct http_exchange_ops *ops, void *data);
 
 const char *http_method(const struct http_exchange *exchange);
 const char *http_path(const struct http_exchange *exchange);  /* without the query */

@@ -33,6 +33,8 @@ static void peer_poll(struct peer *peer)
 
     if (peer->lingering || (!peer->paused && !peer->eof && !peer->closing))
         events |= UV_READABLE;
+    if (peer->watched && !peer->eof)
+        events |= UV_DISCONNECT;
     if (peer->blocked)
         events |= UV_WRITABLE;
     if (events == peer->events)
@@ -54,6 +56,13 @@ void peer_dirty(struct peer *peer)
 void peer_pause(struct peer *peer, bool paused)
 {
     peer->paused = paused;
+    if (!peer->dead)
+        peer_poll(peer);
+}
+
+void peer_watch(struct peer *peer, bool watched)
+{
+    peer->watched = watched;
     if (!peer->dead)
         peer_poll(peer);
 }
@@ -224,7 +233,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 {
     struct peer *peer = poll->data;
 
-    if (status < 0) {
+    if (status < 0 || (peer->watched && (events & UV_DISCONNECT))) {
         peer_kill(peer);
         return;
     }

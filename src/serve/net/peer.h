@@ -66,6 +66,7 @@ struct peer {
     int64_t close_by_us; /* INT64_MAX, or when a drain ends by force */
     int lingered;        /* reads while lingering */
     bool blocked;        /* the socket takes no more at present */
+    bool watched;        /* a close of the client's counts while nothing is read */
     bool paused;         /* the protocol wants no input at present */
     bool eof;
     bool closing;      /* no input any more; dies when everything was sent */
@@ -83,6 +84,8 @@ void peer_accept(struct net *net, int fd, struct tls *tls, const char *address);
 void peer_dirty(struct peer *peer);
 /* Input is wanted or not; while it is not, nothing is read. */
 void peer_pause(struct peer *peer, bool paused);
+/* While nothing is read, a client that closes is noticed all the same. */
+void peer_watch(struct peer *peer, bool watched);
 /* Sends what is queued, then closes. */
 void peer_close(struct peer *peer);
 /* Closes at the end of the turn, whatever is queued. */
