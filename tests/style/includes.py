@@ -15,7 +15,8 @@ MAY_INCLUDE = {
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
     'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
     'lib': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
-    'serve': ['engine', 'client', 'core', 'base'],
+    'proto': [], # made from proto/, beside src/
+    'serve': ['proto', 'engine', 'client', 'core', 'base'],
     'bench': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
     'cli': ['bench', 'serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }

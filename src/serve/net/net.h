@@ -1,0 +1,92 @@
+/*
+ * net: listeners and connections of one server on one loop, and the turn in which they are flushed and freed.
+ * Loop's thread.
+ */
+#ifndef SERVE_NET_NET_H
+#define SERVE_NET_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "serve/limits.h"
+#include "serve/net/tls.h"
+
+struct peer;
+struct net;
+
+struct net_options {
+    uv_loop_t *loop;
+    struct log *log;
+    const struct serve_limits *limits; /* borrowed */
+    /* Sets peer->protocol and peer->state. Negative: it is closed. */
+    int (*attach)(struct peer *peer, bool http2, void *data);
+    void *data;
+};
+
+/* X(name, what is counted) */
+#define NET_COUNTERS(X)                                                             \
+    X(accepted, "Connections accepted.")                                            \
+    X(refused_full, "Connections closed at once: as many as allowed were open.")    \
+    X(refused_descriptors, "Connections closed at once: no descriptors were left.") \
+    X(tls_failed, "Connections that ended in the TLS handshake.")                   \
+    X(timed_out, "Connections closed because they were silent or too slow.")        \
+    X(flooded, "Connections closed because they sent too much of what costs.")      \
+    X(bytes_received, "Bytes read.")                                                \
+    X(bytes_sent, "Bytes written.")
+
+#define NET_COUNTER_FIELD(name, help) uint64_t name;
+
+struct net_counters {
+    NET_COUNTERS(NET_COUNTER_FIELD)
+};
+
+#undef NET_COUNTER_FIELD
+
+struct net {
+    struct net_options options;
+    struct list listeners; /* listener.link */
+    struct list peers;     /* peer.link */
+    size_t n_peers;        /* alive ones */
+    struct list dirty;     /* peer.dirty_link */
+    struct list dead;      /* peer.link */
+    uv_prepare_t prepare;
+    uv_idle_t idle; /* keeps the loop from sleeping while peers are dirty */
+    uv_timer_t tick;
+    int64_t now_us;    /* as of this turn */
+    uint8_t *input;    /* shared by all reads: bytes are used before the next */
+    struct buf output; /* the same for writes */
+    int spare_fd;      /* given up to accept, and close, what could not be accepted otherwise */
+    struct net_counters counters;
+    bool stopping;
+    void (*stopped)(void *data);
+    void *stopped_data;
+    int handles; /* of its own that are not closed yet */
+};
+
+#define NET_INPUT_SIZE ((size_t)64 * 1024)
+#define NET_TICK_MS    100
+
+int net_init(struct net *net, const struct net_options *options, struct pawl_err *err) MUST_CHECK;
+
+/* "127.0.0.1:8080", "[::1]:0", "localhost:8080", "unix:/path". tls: borrowed, NULL for none. Addresses that others
+ * can reach are refused without TLS unless `open` says that it is meant. */
+int net_listen(struct net *net,
+               const char *address,
+               struct tls *tls,
+               bool open,
+               struct pawl_err *err) MUST_CHECK;
+/* The address of the i-th listener with its real port; false when there is none. */
+bool net_address(const struct net *net, size_t i, char *out, size_t size);
+void net_close_listeners(struct net *net);
+
+/* No new connections; all that exist are asked to finish, and closed after grace_ms. Then stopped is called, once. */
+void net_stop(struct net *net, int64_t grace_ms, void (*stopped)(void *data), void *data);
+/* Closes everything at once: a second wish to stop. */
+void net_kill(struct net *net);
+
+#endif

@@ -1,0 +1,201 @@
+/*
+ * rpc: the registry of services, what holds for all calls, and their numbers. A call's own life is in call.c.
+ */
+#include "serve/rpc/rpc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "serve/rpc/rpc_internal.h"
+
+struct rpc *rpc_new(uv_loop_t *loop, const struct serve_limits *limits, struct log *log)
+{
+    struct rpc *rpc = calloc(1, sizeof(*rpc));
+
+    if (!rpc)
+        return NULL;
+    rpc->loop = loop;
+    rpc->limits = limits;
+    rpc->log = log;
+    map_init(&rpc->by_path, RPC_METHODS_MAX);
+    list_init(&rpc->active);
+    list_init(&rpc->idle);
+    return rpc;
+}
+
+void rpc_free(struct rpc *rpc)
+{
+    struct rpc_entry *entry;
+    struct list *link;
+    size_t pos = 0;
+
+    if (!rpc)
+        return;
+    assert(list_empty(&rpc->active));
+    while ((link = list_shift(&rpc->idle))) {
+        struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
+        rpc_call_free(call);
+    }
+    while ((entry = map_next(&rpc->by_path, &pos, NULL, NULL))) {
+        free(entry->path);
+        free(entry);
+    }
+    map_deinit(&rpc->by_path);
+    free(rpc);
+}
+
+static int register_method(struct rpc *rpc,
+                           const struct rpc_service *service,
+                           const struct rpc_method *method,
+                           struct pawl_err *err)
+{
+    struct rpc_entry *entry = calloc(1, sizeof(*entry));
+    size_t size = strlen(service->name) + strlen(method->name) + 3;
+
+    if (entry)
+        entry->path = malloc(size);
+    if (!entry || !entry->path) {
+        free(entry);
+        return err_set(err, PAWL_ENOMEM, "no memory to register %s", service->name);
+    }
+    snprintf(entry->path, size, "/%s/%s", service->name, method->name);
+    entry->service = service;
+    entry->method = method;
+    int rc = PAWL_EINVAL;
+    if (!map_get(&rpc->by_path, entry->path, size - 1))
+        rc = map_put(&rpc->by_path, entry->path, size - 1, entry);
+    if (rc < 0) {
+        err_set(err, rc, "could not register %s: taken already, or too many", entry->path);
+        free(entry->path);
+        free(entry);
+    }
+    return rc;
+}
+
+int rpc_register(struct rpc *rpc, const struct rpc_service *service, struct pawl_err *err)
+{
+    if (rpc->n_services == RPC_SERVICES_MAX)
+        return err_set(err, PAWL_ELIMIT, "more than %d services", RPC_SERVICES_MAX);
+    for (size_t i = 0; i < service->n_methods; i++) {
+        int rc = register_method(rpc, service, &service->methods[i], err);
+        if (rc < 0)
+            return rc;
+    }
+    rpc->services[rpc->n_services++] = service;
+    return 0;
+}
+
+const struct rpc_service *rpc_service_at(const struct rpc *rpc, size_t i)
+{
+    return i < rpc->n_services ? rpc->services[i] : NULL;
+}
+
+bool rpc_has(const struct rpc *rpc, const char *path)
+{
+    return map_get(&rpc->by_path, path, strlen(path)) != NULL;
+}
+
+size_t rpc_active(const struct rpc *rpc)
+{
+    return rpc->n_active;
+}
+
+/* The hook may end this call or any other, so each round starts over: a call that was told is marked by moving it to
+ * a list of its own. */
+void rpc_drain(struct rpc *rpc)
+{
+    struct list todo;
+    struct list *link;
+
+    list_init(&todo);
+    list_splice(&todo, &rpc->active);
+    while ((link = list_shift(&todo))) {
+        struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
+        list_push(&rpc->active, link);
+        if (call->ops && call->ops->drain)
+            call->ops->drain(call, call->data);
+    }
+}
+
+void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message)
+{
+    /* Ending one takes it off the list; ones in use on our own stack stay until that returns. */
+    struct list todo;
+    struct list *link;
+
+    list_init(&todo);
+    list_splice(&todo, &rpc->active);
+    while ((link = list_shift(&todo))) {
+        struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
+        list_push(&rpc->active, link);
+        if (call->ended)
+            continue;
+        rpc_call_end_by_force(call, status, message);
+    }
+}
+
+/* One line of every family for each method. */
+static void entry_metrics(const struct rpc_entry *entry, struct buf *out, int family)
+{
+    const char *path = entry->method ? entry->path + 1 : "unknown";
+    const struct metrics_label label[] = {{"method", path}, {NULL, NULL}};
+
+    switch (family) {
+    case 0:
+        metrics_int(out, "pawl_rpc_started_total", label, (int64_t)entry->started);
+        break;
+    case 1:
+        for (int i = 0; i < RPC_STATUS_COUNT; i++) {
+            const struct metrics_label labels[] = {
+                {"method", path}, {"code", rpc_status_name(i)}, {NULL, NULL}};
+            if (entry->ended[i] > 0)
+                metrics_int(out, "pawl_rpc_ended_total", labels, (int64_t)entry->ended[i]);
+        }
+        break;
+    case 2:
+        metrics_int(out, "pawl_rpc_active", label, entry->active);
+        break;
+    case 3:
+        metrics_int(out, "pawl_rpc_messages_received_total", label, (int64_t)entry->messages_in);
+        break;
+    case 4:
+        metrics_int(out, "pawl_rpc_messages_sent_total", label, (int64_t)entry->messages_out);
+        break;
+    default:
+        if (entry->method && !entry->method->server_streams)
+            metrics_histogram(out, "pawl_rpc_seconds", label, &entry->latency);
+    }
+}
+
+void rpc_metrics(const struct rpc *rpc, struct buf *out)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } families[] = {
+        {"pawl_rpc_started_total", "counter", "Calls that began."},
+        {"pawl_rpc_ended_total", "counter", "Calls that ended, by status code."},
+        {"pawl_rpc_active", "gauge", "Calls that are open."},
+        {"pawl_rpc_messages_received_total", "counter", "Messages received."},
+        {"pawl_rpc_messages_sent_total", "counter", "Messages put on their way."},
+        {"pawl_rpc_seconds", "histogram", "From the head of a call to its end; streams left out."},
+    };
+
+    for (int i = 0; i < (int)(sizeof(families) / sizeof(families[0])); i++) {
+        const struct rpc_entry *entry;
+        size_t pos = 0;
+        metrics_family(out, families[i].name, families[i].type, families[i].help);
+        while ((entry = map_next(&rpc->by_path, &pos, NULL, NULL)))
+            entry_metrics(entry, out, i);
+        entry_metrics(&rpc->unknown, out, i);
+    }
+    metrics_family(out, "pawl_rpc_memory_bytes", "gauge", "Memory held by requests.");
+    metrics_int(out, "pawl_rpc_memory_bytes", NULL, (int64_t)rpc->memory_used);
+    metrics_family(out,
+                   "pawl_rpc_memory_refused_total",
+                   "counter",
+                   "Calls refused because requests held too much memory.");
+    metrics_int(out, "pawl_rpc_memory_refused_total", NULL, (int64_t)rpc->memory_refused);
+}

@@ -1,0 +1,141 @@
+/*
+ * rpc: the seam between the transport and what the server does. Services register their methods; a handler gets a
+ * decoded request and answers at once, later, or as a stream. It never sees a socket, a header or a frame.
+ *
+ *     handler(call, request) ─┬─ rpc_reply(call, message)                     one answer, status OK: the call is over
+ *                             ├─ rpc_end(call, status, "what, and a hint")    the call is over
+ *                             ├─ rpc_send(call, message) … rpc_end(…)         a stream
+ *                             └─ rpc_hold(call, ops, data)                    later, any of the above
+ *
+ * A call belongs to the transport. A handler may use it until it ends it, or until it is told `gone` (the client
+ * cancelled, the deadline passed, the connection was lost, the server stops); after that never again. The request
+ * lives as long as the call. A handler that neither ends nor holds a call is a mistake and answered INTERNAL.
+ *
+ * Everything on the loop's thread. Nothing here sends or frees while the caller's own stack is in a handler, so
+ * handlers may end, send on, or hold any call they know.
+ */
+#ifndef SERVE_RPC_RPC_H
+#define SERVE_RPC_RPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "serve/limits.h"
+#include "serve/rpc/status.h"
+
+struct rpc;
+struct rpc_call;
+
+/*
+ * request: never NULL, but for a method with client_streams: that one is called for each message, and with NULL when
+ * the client has no more. There a request lives only until the handler returns.
+ */
+typedef void rpc_handler(struct rpc_call *call, const ProtobufCMessage *request, void *data);
+
+struct rpc_method {
+    const char *name; /* "Enqueue" */
+    const ProtobufCMessageDescriptor *request;
+    const ProtobufCMessageDescriptor *response;
+    bool client_streams;
+    bool server_streams;
+    rpc_handler *handle;
+};
+
+struct rpc_service {
+    const char *name; /* "pawl.v1.JobService" */
+    const struct rpc_method *methods;
+    size_t n_methods;
+    void *data; /* borrowed; for the handlers */
+};
+
+#define RPC_SERVICES_MAX 32
+#define RPC_METHODS_MAX  256
+
+/* limits and log are borrowed. */
+struct rpc *rpc_new(uv_loop_t *loop, const struct serve_limits *limits, struct log *log) MUST_CHECK;
+/* No call may be open. The loop must run once more for timers to close. */
+void rpc_free(struct rpc *rpc);
+
+/* The service is borrowed. PAWL_EINVAL when a name is taken, PAWL_ELIMIT, PAWL_ENOMEM. */
+int rpc_register(struct rpc *rpc,
+                 const struct rpc_service *service,
+                 struct pawl_err *err) MUST_CHECK;
+/* The i-th service that was registered, NULL at the end. */
+const struct rpc_service *rpc_service_at(const struct rpc *rpc, size_t i);
+
+/* There is a method at this path ("/service/method"). */
+bool rpc_has(const struct rpc *rpc, const char *path);
+
+/* --- answering ------------------------------------------------------------------------------------------------- */
+
+/* One message and status OK. The call is over. */
+void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
+
+/* The end of a stream, status OK. The call is over. */
+void rpc_end_ok(struct rpc_call *call);
+
+/* A status and what is wrong, in words that help. The call is over. */
+void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The same from one of our errors: message, detail and hint. */
+void rpc_end_err(struct rpc_call *call, const struct pawl_err *err);
+
+/*
+ * One message of a stream, copied into its queue. PAWL_EFULL: the client does not read fast enough; nothing was
+ * queued, and `writable` is called once there is room again. PAWL_ENOMEM: nothing was queued, there is no memory or too much
+ * waits on all streams together: end the call. A single message may be
+ * larger than the queue if that is empty. Sent is not received: what must not be lost is acknowledged by the client.
+ */
+int rpc_send(struct rpc_call *call, const ProtobufCMessage *message) MUST_CHECK;
+/* Bytes that wait in the stream's queue. */
+size_t rpc_queued(const struct rpc_call *call);
+
+struct rpc_call_ops {
+    /* The call is over by no doing of the handler's, which must forget it. Required. */
+    void (*gone)(struct rpc_call *call, void *data);
+    /* rpc_send refused and would not now. */
+    void (*writable)(struct rpc_call *call, void *data);
+    /* The server stops: end the call soon. Those without it are ended when the grace is over. */
+    void (*drain)(struct rpc_call *call, void *data);
+};
+
+/* The handler answers later. ops: static. May be called again to change either. */
+void rpc_hold(struct rpc_call *call, const struct rpc_call_ops *ops, void *data);
+void *rpc_held_data(const struct rpc_call *call);
+
+/* --- what is known about a call -------------------------------------------------------------------------------- */
+
+/* Who calls. Lives as long as the call. */
+struct rpc_peer {
+    const char *address; /* "127.0.0.1:4711", "unix" */
+    const char *subject; /* of the client's certificate, checked against our authority; or NULL */
+    bool tls;
+};
+
+const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
+/* The header `authorization`, or NULL. */
+const char *rpc_call_authorization(const struct rpc_call *call);
+/* "/pawl.v1.JobService/Enqueue" */
+const char *rpc_call_path(const struct rpc_call *call);
+/* By the loop's steady clock (uv_hrtime / 1000); INT64_MAX when the client set none. */
+int64_t rpc_call_deadline_us(const struct rpc_call *call);
+
+/* --- all calls --------------------------------------------------------------------------------------------------- */
+
+/* Tells every held call that the server stops. New ones are still taken: connections say when to send no more. */
+void rpc_drain(struct rpc *rpc);
+/* Ends every call. */
+void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message);
+size_t rpc_active(const struct rpc *rpc);
+
+struct buf;
+/* Counts and latencies by method. */
+void rpc_metrics(const struct rpc *rpc, struct buf *out);
+
+#endif
