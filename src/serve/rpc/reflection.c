@@ -41,7 +41,7 @@ find(const struct reflection *reflection, const char *name, const char *symbol)
 {
     for (size_t i = 0; i < reflection->n_tables; i++)
         for (const struct reflection_file *file = reflection->tables[i]; file->name; file++)
-            if (name ? strcmp(file->name, name) == 0 : declares(file, symbol))
+            if (name ? strcmp(file->name, name) == 0 : symbol && declares(file, symbol))
                 return file;
     return NULL;
 }
