@@ -74,6 +74,7 @@ void lane_leave_bind(struct params *p,
                      const int64_t *ids,
                      size_t n);
 void lanes_mend_bind(struct params *p, int32_t limit);
+int32_t lanes_maintain_row(const PGresult *r); /* lanes that lanes_mend has to look at */
 /* tokens: as texts; NULL for those that must be over. */
 void children_end_bind(struct params *p,
                        const int64_t *parents,

@@ -197,3 +197,8 @@ void children_end_bind(struct params *p,
     params_text_array(p, tokens, n);
     params_bool_array(p, cancel, n);
 }
+
+int32_t lanes_maintain_row(const PGresult *r)
+{
+    return result_i32(r, 0, 0);
+}
