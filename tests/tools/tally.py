@@ -36,6 +36,7 @@ case('fewer cases than planned is a failure', '1..3\nok 1 - a\n', (1, 1, 0), 'ER
 case('a timeout is a failure', '1..1\n', (0, 1, 0), 'TIMEOUT', -15)
 case('no output is a failure', '', (0, 1, 0), 'SKIP', 0)
 case('no case at all is a failure', '1..0\n', (0, 1, 0), 'SKIP', 0)
+case('a program that says why it cannot run is skipped', '1..0 # SKIP no network\n', (0, 0, 1), 'SKIP', 0)
 case('a bad exit status is a failure', '1..1\nok 1 - a\n', (1, 1, 0), 'ERROR', 3)
 case('a skipped case is neither passed nor failed', '1..2\nok 1 - a # SKIP not here\nok 2 - b\n', (1, 0, 1))
 case('cmocka skips in its own way', '1..2\nnot ok 1 # SKIP a\nok 2 - b\n', (1, 0, 1), 'FAIL', 0)
