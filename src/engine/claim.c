@@ -37,14 +37,16 @@ static void give_back(struct coordinator *c, struct slot *slot, const struct out
     settle_add(&c->settle, slot);
 }
 
+void coordinator_release(struct coordinator *c, struct slot *slot)
+{
+    c->n_buffered--;
+    give_back(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+}
+
 void coordinator_release_buffered(struct coordinator *c)
 {
-    while (!list_empty(&c->buffered)) {
-        c->n_buffered--;
-        give_back(c,
-                  slot_of_link(c->buffered.next),
-                  &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
-    }
+    while (!list_empty(&c->buffered))
+        coordinator_release(c, slot_of_link(c->buffered.next));
 }
 
 void coordinator_release_open(struct coordinator *c)
@@ -52,10 +54,8 @@ void coordinator_release_open(struct coordinator *c)
     LIST_FOREACH_SAFE(link, after, &c->buffered) {
         struct slot *slot = slot_of_link(link);
 
-        if (coordinator_may_start(c, slot))
-            continue;
-        c->n_buffered--;
-        give_back(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+        if (!coordinator_may_start(c, slot))
+            coordinator_release(c, slot);
     }
 }
 

@@ -106,6 +106,7 @@ struct coordinator {
 /* claim.c */
 void coordinator_pump(struct coordinator *c);     /* claims, if there is room and may be work */
 void coordinator_dispatch(struct coordinator *c); /* from the buffer to the hands */
+void coordinator_release(struct coordinator *c, struct slot *slot); /* one of the buffered */
 void coordinator_release_buffered(struct coordinator *c);
 bool coordinator_all_empty(const struct coordinator *c);
 void coordinator_look(void *data);

@@ -128,12 +128,8 @@ void coordinator_on_lost(void *data, struct claim *claim)
     LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
         struct slot *slot = slot_of_link(waiting);
 
-        if (slot->claim != claim)
-            continue;
-        list_remove(&slot->link);
-        c->n_buffered--;
-        slot_finish(slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
-        settle_add(&c->settle, slot);
+        if (slot->claim == claim)
+            coordinator_release(c, slot);
     }
 }
 
@@ -153,12 +149,8 @@ void coordinator_on_cancelled(void *data, int64_t job_id)
     LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
         struct slot *slot = slot_of_link(waiting);
 
-        if (slot->run.job.id != job_id)
-            continue;
-        /* Released, which ends it: the database knows who asked. */
-        list_remove(&slot->link);
-        c->n_buffered--;
-        slot_finish(slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
-        settle_add(&c->settle, slot);
+        /* Which ends it: the database knows who asked. */
+        if (slot->run.job.id == job_id)
+            coordinator_release(c, slot);
     }
 }
