@@ -1,6 +1,7 @@
 -- Purpose: opens lanes whose worker died, or whose limits changed, and calls those who wait for them.
 -- Parameters: $1 int4 limit
--- Rows: called int4
+-- Rows: called int4: how many; or, negative, of how many lanes with room all who wait were locked by others: these are marked,
+--       and lanes_mend calls them
 -- Locks: lanes, then jobs, skipping what others hold
 -- Index: lane_stir_pkey, lane_pkey, job_lane, job_pkey
 -- Roles: worker, server

@@ -111,6 +111,7 @@ static void init_parts(struct coordinator *c)
                     .settled = coordinator_on_settled,
                     .due = coordinator_on_due,
                     .went_on = coordinator_on_went_on,
+                    .missed = coordinator_on_missed,
                     .data = c,
                 });
     lease_init(&c->lease,
@@ -134,6 +135,8 @@ static void init_parts(struct coordinator *c)
                      .every_ms = o->lease_ms / SWEEPS_PER_LEASE,
                      .log = o->log,
                      .stats = &c->stats,
+                     .called = coordinator_on_called,
+                     .data = c,
                  });
     notes_init(&c->notes, c->loop, c->settle_conn, &c->running, o->log);
     waker_init(&c->waker,
@@ -279,6 +282,7 @@ static void close_all(struct coordinator *c)
     close_timer(c, &c->pulse.timer);
     close_timer(c, &c->sweeper.sweep_timer);
     close_timer(c, &c->sweeper.history_timer);
+    close_timer(c, &c->sweeper.mend_timer);
     close_turn(c);
     c->n_closing += 2;
     conn_close(c->claim_conn, on_conn_closed, c);
@@ -317,7 +321,8 @@ static void check_end(struct coordinator *c)
     if (c->asking != NULL && !unsent)
         return;
     if (c->state == COORDINATOR_DRAINING ||
-        (c->state == COORDINATOR_WORKING && c->options.until_empty && coordinator_all_empty(c)))
+        (c->state == COORDINATOR_WORKING && c->options.until_empty && coordinator_all_empty(c) &&
+         !sweeper_mends(&c->sweeper)))
         say_goodbye(c);
 }
 

@@ -137,6 +137,8 @@ void coordinator_tune(struct coordinator *c, int64_t now_us);
 void coordinator_on_finished(void *data, struct run *run, const struct outcome *outcome);
 void coordinator_on_settled(void *data, struct slot *slot, const char *state);
 void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms);
+void coordinator_on_called(void *data); /* into lanes */
+void coordinator_on_missed(void *data);
 void coordinator_on_lost(void *data, struct claim *claim);
 void coordinator_on_cancelled(void *data, int64_t job_id);
 

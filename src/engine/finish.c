@@ -113,6 +113,22 @@ void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms)
     }
 }
 
+void coordinator_on_called(void *data)
+{
+    struct coordinator *c = data;
+
+    for (size_t i = 0; i < c->options.n_queues; i++)
+        scan_lane_left(&c->scans[i]);
+    coordinator_look(c);
+}
+
+void coordinator_on_missed(void *data)
+{
+    struct coordinator *c = data;
+
+    sweeper_mend_soon(&c->sweeper);
+}
+
 void coordinator_on_lost(void *data, struct claim *claim)
 {
     struct coordinator *c = data;

@@ -237,6 +237,8 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
         if (flying[i] != NULL)
             hand_back(settle, &flying[i], NULL);
     }
+    if (settle->lanes_left && lanes_called(end->results[end->n_results - 1]) < 0)
+        settle->options.missed(settle->options.data);
     settle->n_flying = 0;
     settle->retry_ms = RETRY_MIN_MS;
     settle->since_us = 0;
@@ -353,7 +355,7 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
     }
     if (done != NULL)
         job_settle_done_bind(done, items, n_done, settle->options.worker, load->ended, n_ended);
-    return settle_follow(batch, settle->flying, settle->n_flying) == 0;
+    return settle_follow(batch, settle->flying, settle->n_flying, &settle->lanes_left) == 0;
 }
 
 void settle_flush(struct settle *settle)

@@ -40,6 +40,8 @@ struct settle_options {
     void (*due)(void *data, const struct slot *slot, int64_t due_ms);
     /* Instead, for one that is sticky: its step is committed, and it still is this process's. */
     void (*went_on)(void *data, struct slot *slot, bool cancelled);
+    /* Some who wait for a lane that was left could not be called: lanes_mend has to. */
+    void (*missed)(void *data);
     void *data;
 };
 
@@ -53,6 +55,7 @@ struct settle {
     size_t n_flying_done;
     size_t n_flying_ended; /* with the done ones */
     size_t n_before;       /* statements before those that settle them */
+    bool lanes_left;       /* the last statement is about lanes */
     uv_timer_t retry;      /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
     /* Some outcome of a batch was refused: of those first in line at most so many are sent at a

@@ -116,7 +116,7 @@ static void lanes_add(struct lanes *lanes, const struct slot *slot)
 }
 
 /* Leaves them all; the next in each is called. */
-static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n)
+static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
 {
     struct params *leave = NULL;
     struct lanes left = {0};
@@ -133,13 +133,14 @@ static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n)
     }
     if (leave != NULL)
         lane_leave_bind(leave, left.queues, left.names, left.ids, left.n);
+    *ret_lanes = leave != NULL;
     return 0;
 }
 
-int settle_follow(struct batch *batch, struct slot *const *slots, size_t n)
+int settle_follow(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
 {
     size_t added;
     int rc = add_children_end(batch, slots, n, may_be_over, true, &added);
 
-    return rc == 0 ? add_lanes(batch, slots, n) : rc;
+    return rc == 0 ? add_lanes(batch, slots, n, ret_lanes) : rc;
 }

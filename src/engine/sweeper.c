@@ -8,6 +8,8 @@
 #include "store/worker.h"
 
 #define SWEEP_DEADLINE_MS   10000
+#define MEND_MIN_MS         10
+#define MEND_MAX_MS         1000
 #define HISTORY_EVERY_MS    (60 * 60 * 1000) /* partitions are made days ahead */
 #define HISTORY_DEADLINE_MS 30000
 
@@ -25,8 +27,19 @@ static void on_mended(void *data, const struct batch_end *end)
 {
     struct sweeper *sweeper = data;
 
-    if (end->verdict != PG_VERDICT_OK)
+    sweeper->mending = false;
+    if (end->verdict != PG_VERDICT_OK) {
         log_warn_err(sweeper->options.log, "lanes_mend", end->err, LOG_INT("tries", 1));
+        return;
+    }
+    int32_t called = lanes_called(end->results[0]);
+
+    if (called > 0)
+        sweeper->options.called(sweeper->options.data);
+    if (called >= 0)
+        sweeper->mend_ms = MEND_MIN_MS;
+    else
+        sweeper_mend_soon(sweeper);
 }
 
 /* A transaction of its own, so that it sees who was moved behind meanwhile. The lanes stay marked
@@ -41,7 +54,27 @@ static void mend(struct sweeper *sweeper)
         return;
     }
     lanes_mend_bind(params, SWEEP_LANES_MAX);
+    sweeper->mending = true;
     batch_submit(batch, SWEEP_DEADLINE_MS, on_mended, sweeper);
+}
+
+static void on_mend_timer(uv_timer_t *timer)
+{
+    mend(timer->data);
+}
+
+/* Whoever locks them for long, and is no claim, is waited for less and less often. */
+void sweeper_mend_soon(struct sweeper *sweeper)
+{
+    if (sweeper_mends(sweeper) || !uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
+        return;
+    uv_timer_start(&sweeper->mend_timer, on_mend_timer, (uint64_t)sweeper->mend_ms, 0);
+    sweeper->mend_ms = 2 * sweeper->mend_ms < MEND_MAX_MS ? 2 * sweeper->mend_ms : MEND_MAX_MS;
+}
+
+bool sweeper_mends(const struct sweeper *sweeper)
+{
+    return sweeper->mending || uv_is_active((const uv_handle_t *)&sweeper->mend_timer);
 }
 
 static void on_lanes(void *data, const struct batch_end *end)
@@ -155,11 +188,13 @@ static void on_history_timer(uv_timer_t *timer)
 
 void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options)
 {
-    *sweeper = (struct sweeper){.options = *options};
+    *sweeper = (struct sweeper){.options = *options, .mend_ms = MEND_MIN_MS};
     uv_timer_init(options->loop, &sweeper->sweep_timer);
     uv_timer_init(options->loop, &sweeper->history_timer);
+    uv_timer_init(options->loop, &sweeper->mend_timer);
     sweeper->sweep_timer.data = sweeper;
     sweeper->history_timer.data = sweeper;
+    sweeper->mend_timer.data = sweeper;
 }
 
 void sweeper_start(struct sweeper *sweeper)
@@ -182,4 +217,5 @@ void sweeper_stop(struct sweeper *sweeper)
 {
     uv_timer_stop(&sweeper->sweep_timer);
     uv_timer_stop(&sweeper->history_timer);
+    uv_timer_stop(&sweeper->mend_timer);
 }

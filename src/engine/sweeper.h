@@ -21,12 +21,18 @@ struct sweeper_options {
     int64_t every_ms;
     struct log *log;
     struct coordinator_stats *stats; /* borrowed */
+    void (*called)(void *data);      /* somebody who waited for a lane is due now */
+    void *data;
 };
 
 struct sweeper {
     struct sweeper_options options;
     uv_timer_t sweep_timer;
     uv_timer_t history_timer;
+    uv_timer_t
+        mend_timer; /* runs while lanes are marked because those who wait for them were locked */
+    int64_t mend_ms;
+    bool mending; /* a lanes_mend is on the wire */
     bool sweeping;
     bool again; /* somebody asked meanwhile */
 };
@@ -35,6 +41,10 @@ void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options
 void sweeper_start(struct sweeper *sweeper);
 /* A lane waits to be mended. */
 void sweeper_now(struct sweeper *sweeper);
+/* Lanes were marked because those who wait for them were locked, which is over in a moment. */
+void sweeper_mend_soon(struct sweeper *sweeper);
+/* Lanes are marked, or being mended. */
+bool sweeper_mends(const struct sweeper *sweeper);
 void sweeper_stop(struct sweeper *sweeper);
 
 #endif

@@ -198,6 +198,11 @@ void children_end_bind(struct params *p,
     params_bool_array(p, cancel, n);
 }
 
+int32_t lanes_called(const PGresult *r)
+{
+    return result_i32(r, 0, 0);
+}
+
 int32_t lanes_maintain_row(const PGresult *r)
 {
     return result_i32(r, 0, 0);

@@ -283,6 +283,28 @@ static void a_stale_leave_does_not_free_the_place_of_who_has_the_job_now(void **
     taken_clear(&one);
 }
 
+/* As a claim does that began before the sibling was moved behind: it locks the row, sees that it is
+ * not due any more, and keeps the lock until it commits. */
+static void
+one_that_waits_and_is_locked_when_the_lane_is_left_is_called_by_the_next_mend(void **state)
+{
+    struct sessions *t = *state;
+    struct taken one;
+
+    enqueue_in(t, "l", 2);
+    take(t, &one, t->a, 5);
+    assert_text(t->s, BEHIND, "2");
+    exec_on(t->c, "BEGIN; SELECT FROM pawl.job WHERE id = 2 FOR UPDATE");
+    settle_in_lane(t, t->a, &one, 0, as(OUTCOME_DONE));
+    step(t, t->a, mends(t));
+    assert_text(t->s, BEHIND, "2");
+    exec_on(t->c, "COMMIT");
+    step(t, t->a, mends(t));
+    assert_text(t->s, READY, "2");
+    assert_int_equal(count_of(t->s, "pawl.lane_stir"), 0);
+    taken_clear(&one);
+}
+
 /* A transaction that cancels, and takes its time, keeps nobody waiting. */
 static void a_cancel_in_a_long_transaction_holds_up_no_lane(void **state)
 {
@@ -344,6 +366,7 @@ int main(void)
         session_test(a_mend_skips_a_lane_that_is_held_and_the_next_mends_it),
         session_test(a_mend_keeps_who_entered_while_it_began),
         session_test(a_stale_leave_does_not_free_the_place_of_who_has_the_job_now),
+        session_test(one_that_waits_and_is_locked_when_the_lane_is_left_is_called_by_the_next_mend),
         session_test(a_cancel_in_a_long_transaction_holds_up_no_lane),
         session_test(a_cancel_of_the_one_that_was_called_calls_the_next),
         session_test(one_that_waits_and_is_cancelled_is_not_called),
