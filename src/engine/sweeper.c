@@ -15,11 +15,8 @@
 
 static void sweep(struct sweeper *sweeper);
 
-static void look_at_lanes(struct sweeper *sweeper);
-
 static void on_sweep_timer(uv_timer_t *timer)
 {
-    look_at_lanes(timer->data);
     sweep(timer->data);
 }
 
@@ -75,30 +72,6 @@ void sweeper_mend_soon(struct sweeper *sweeper)
 bool sweeper_mends(const struct sweeper *sweeper)
 {
     return sweeper->mending || uv_is_active((const uv_handle_t *)&sweeper->mend_timer);
-}
-
-static void on_lanes(void *data, const struct batch_end *end)
-{
-    struct sweeper *sweeper = data;
-
-    if (end->verdict != PG_VERDICT_OK)
-        log_warn_err(sweeper->options.log, "lanes_maintain", end->err, LOG_INT("tries", 1));
-    else if (lanes_maintain_row(end->results[0]) > 0 &&
-             uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
-        mend(sweeper);
-}
-
-/* A lane with room that somebody waits for should not exist. Where it does, nobody waits for longer
- * than until the next sweep. */
-static void look_at_lanes(struct sweeper *sweeper)
-{
-    struct batch *batch = batch_new(sweeper->options.conn);
-
-    if (batch == NULL || batch_add(batch, STMT(lanes_maintain)) == NULL) {
-        batch_free(batch);
-        return;
-    }
-    batch_submit(batch, SWEEP_DEADLINE_MS, on_lanes, sweeper);
 }
 
 static void on_swept(void *data, const struct batch_end *end)

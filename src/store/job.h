@@ -77,7 +77,6 @@ void lanes_mend_bind(struct params *p, int32_t limit);
 /* Of lane_leave and lanes_mend: how many were called; negative: of so many lanes nobody could be, and
  * lanes_mend has to look at them again. */
 int32_t lanes_called(const PGresult *r);
-int32_t lanes_maintain_row(const PGresult *r); /* lanes that lanes_mend has to look at */
 /* tokens: as texts; NULL for those that must be over. */
 void children_end_bind(struct params *p,
                        const int64_t *parents,

@@ -202,8 +202,3 @@ int32_t lanes_called(const PGresult *r)
 {
     return result_i32(r, 0, 0);
 }
-
-int32_t lanes_maintain_row(const PGresult *r)
-{
-    return result_i32(r, 0, 0);
-}
