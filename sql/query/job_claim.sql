@@ -5,7 +5,8 @@
 --             $7 timestamptz[] and $8 int8[]: for priority 9, 8, … 0 the due time and id to start from
 -- Rows: id int8, kind text, priority int2, attempt int4, max_attempts int4, timeout_ms int4 or NULL, payload bytea,
 --       due_at timestamptz, riders int2 (NULL: a plain job), trace text or NULL,
---       machine text (pawl.machine_line) or NULL, state bytea or NULL, lane text or NULL; in no order
+--       machine text (pawl.machine_line) or NULL, state bytea or NULL, lane text or NULL, tid tid: where the row is
+--       now; in no order
 -- Locks: the jobs it takes, skipping those that others hold
 -- Index: job_pick, one probe for each priority; the jobs themselves by ctid, so the update is heap-only
 -- Roles: worker
@@ -42,7 +43,7 @@ WITH taken AS (
               CASE WHEN j.riders >= 16
                    THEN pawl.machine_line(j.id, j.step, j.awaits, j.waits_for, j.wait_until, j.deadline_at,
                                           j.children_left, j.cancel_by, j.join_flags, j.inbox) END AS machine,
-              j.state, j.lane
+              j.state, j.lane, j.ctid AS tid
 ), claimed AS (
     INSERT INTO pawl.claim (token, worker, lease_until, job_ids)
     SELECT $4::uuid, $5::uuid, pg_catalog.clock_timestamp() + $6::int8::float8 * interval '1 millisecond',
@@ -50,5 +51,6 @@ WITH taken AS (
     FROM taken
     HAVING pg_catalog.count(*) > 0
 )
-SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane
+SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane,
+       tid
 FROM taken

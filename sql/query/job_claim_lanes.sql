@@ -206,7 +206,7 @@ WITH picked AS MATERIALIZED (
               CASE WHEN j.riders >= 16
                    THEN pawl.machine_line(j.id, j.step, j.awaits, j.waits_for, j.wait_until, j.deadline_at,
                                           j.children_left, j.cancel_by, j.join_flags, j.inbox) END AS machine,
-              j.state, j.lane
+              j.state, j.lane, j.ctid AS tid
 ), claimed AS (
     INSERT INTO pawl.claim (token, worker, lease_until, job_ids)
     SELECT $4::uuid, $5::uuid, pg_catalog.clock_timestamp() + $6::int8::float8 * interval '1 millisecond',
@@ -214,10 +214,12 @@ WITH picked AS MATERIALIZED (
     FROM taken
     HAVING pg_catalog.count(*) > 0
 )
-SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane
+SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane,
+       tid
 FROM taken
 UNION ALL
-SELECT 0, '', coalesce(p.priority, 0::int2), 0, 0, NULL, '', coalesce(p.due_at, pg_catalog.now()), NULL, NULL, NULL, NULL, NULL
+SELECT 0, '', coalesce(p.priority, 0::int2), 0, 0, NULL, '', coalesce(p.due_at, pg_catalog.now()), NULL, NULL, NULL, NULL, NULL,
+       NULL
 FROM (SELECT (SELECT pg_catalog.count(*) FROM picked AS k WHERE k.lane IS NOT NULL)
              = (SELECT pg_catalog.count(*) FROM decided) AS all_of_them) AS d
 LEFT JOIN LATERAL (SELECT l.priority, l.due_at FROM picked AS l WHERE l.lane IS NOT NULL ORDER BY l.n DESC LIMIT 1) AS p

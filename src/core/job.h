@@ -89,6 +89,7 @@ struct job {
     struct uuid token;             /* the fence: settles, heartbeats and releases carry it */
     const char *trace;             /* NULL: none */
     const char *lane;              /* NULL: none */
+    uint64_t place;                /* where the claim left its row; 0: not known */
     int16_t riders;                /* what its end has to look after beyond its row; 0: nothing */
     const struct machine *machine; /* core/machine.h; NULL: a job that has not gone on yet */
 };

@@ -99,6 +99,13 @@ static bool goes_on(const struct slot *slot)
     return slot->item.outcome.kind >= OUTCOME_NEXT;
 }
 
+/* Its end concerns nobody else, and its row is where the claim left it. */
+static bool is_plainly_done(const struct slot *slot)
+{
+    return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved &&
+           (slot->run.job.riders & ~RIDERS_DONE) == 0;
+}
+
 /* Those that end, or wait, are not here any more: the claim of which the last one is on its way is
  * over. */
 static void count_out(struct settle *settle, struct load *load)
@@ -133,7 +140,7 @@ static void gather(struct settle *settle, struct load *load)
         if (goes_on(slot)) {
             load->sticky[load->n_steps] = slot->sticky;
             load->steps[load->n_steps++] = slot;
-        } else if (slot->item.outcome.kind == OUTCOME_DONE && slot->run.job.riders == 0) {
+        } else if (is_plainly_done(slot)) {
             settle->flying[n++] = slot;
         } else {
             load->others[load->n_others++] = slot;
@@ -141,6 +148,8 @@ static void gather(struct settle *settle, struct load *load)
     }
     n = put_in_order(settle, settle->flying, n);
     settle->n_flying_done = n;
+    for (size_t i = 0; i < n; i++)
+        settle->done_ids[i] = settle->flying[i]->run.job.id;
     memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
     n += load->n_others;
     settle->n_flying_ended = n;
@@ -192,6 +201,17 @@ static void on_step(struct settle *settle, struct slot **slot, bool cancelled)
     settle->options.went_on(settle->options.data, here, cancelled);
 }
 
+/* One that is not where the claim left it, or was stale: job_settle knows, and the answer is in the
+ * next flush. */
+static void send_again(struct settle *settle, struct slot **slot)
+{
+    (*slot)->moved = true;
+    (*slot)->claim->n_unsent++;
+    list_unshift(&settle->waiting, &(*slot)->link);
+    settle->n_waiting++;
+    *slot = NULL;
+}
+
 /* Never more than there are suspects: those behind them are not to suffer. */
 static size_t suspects_limit(const struct settle *settle, size_t most)
 {
@@ -212,7 +232,12 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     const PGresult *steps = n > n_ended ? end->results[answer++] : NULL;
 
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
-        hand_back(settle, &flying[job_settle_done_row(done, row)], "done");
+        hand_back(
+            settle, &flying[job_settle_done_row(done, row, settle->done_ids, n_done)], "done");
+    for (size_t i = 0; i < n_done; i++) {
+        if (flying[i] != NULL)
+            send_again(settle, &flying[i]);
+    }
     for (int row = 0; others != NULL && row < PQntuples(others); row++) {
         size_t i;
         const char *state;

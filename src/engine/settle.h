@@ -53,10 +53,11 @@ struct settle {
     size_t n_flying;
     size_t n_sticky; /* of both: machines that come back */
     size_t n_flying_done;
-    size_t n_flying_ended; /* with the done ones */
-    size_t n_before;       /* statements before those that settle them */
-    bool lanes_left;       /* the last statement is about lanes */
-    uv_timer_t retry;      /* runs while a failed flush waits to be sent again */
+    int64_t done_ids[SETTLE_BATCH_MAX]; /* of those */
+    size_t n_flying_ended;              /* with the done ones */
+    size_t n_before;                    /* statements before those that settle them */
+    bool lanes_left;                    /* the last statement is about lanes */
+    uv_timer_t retry;                   /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
     /* Some outcome of a batch was refused: of those first in line at most so many are sent at a
      * time, halved until it is found, doubled again with every flush that is accepted. */

@@ -57,6 +57,7 @@ struct slot {
     unsigned probe;     /* of its kind's breaker; 0: none (engine/breaker.h) */
     bool told;          /* to end, by us: how it ends says nothing about its kind */
     bool overran;       /* it was said that it runs beyond its timeout */
+    bool moved;         /* its row is not where the claim left it */
     bool resent;        /* an earlier settle of it may have been committed without our knowing */
 };
 

@@ -258,6 +258,19 @@ void params_i64_array(struct params *p, const int64_t *values, size_t n)
     array_end(p, OID_INT8_ARRAY, &array);
 }
 
+void params_tid_array(struct params *p, const uint64_t *values, size_t n)
+{
+    struct array array;
+
+    if (!array_begin_fixed(p, &array, OID_TID, n, PG_TID_LEN))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t wire = htobe64(values[i] << 16);
+        array_element(&array, &wire, PG_TID_LEN);
+    }
+    array_end(p, OID_TID_ARRAY, &array);
+}
+
 void params_uuid_array(struct params *p, const struct uuid *values, size_t n)
 {
     struct array array;

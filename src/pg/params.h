@@ -54,6 +54,8 @@ void params_bool_array(struct params *p, const bool *values, size_t n);
 void params_i16_array(struct params *p, const int16_t *values, size_t n);
 void params_i32_array(struct params *p, const int32_t *values, size_t n);
 void params_i64_array(struct params *p, const int64_t *values, size_t n);
+/* Places of rows, as result_tid gave them. */
+void params_tid_array(struct params *p, const uint64_t *values, size_t n);
 void params_uuid_array(struct params *p, const struct uuid *values, size_t n);
 void params_time_array(struct params *p,
                        const int64_t *const *unix_us,

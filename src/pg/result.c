@@ -106,6 +106,15 @@ struct bytes result_bytes(const PGresult *r, int row, int col)
     return (struct bytes){PQgetvalue(r, row, col), (size_t)PQgetlength(r, row, col)};
 }
 
+uint64_t result_tid(const PGresult *r, int row, int col)
+{
+    const char *data;
+
+    assert(PQftype(r, col) == OID_TID);
+    data = fixed(r, row, col, PG_TID_LEN);
+    return (uint64_t)read_u32(data) << 16 | read_u16(data + 4);
+}
+
 struct uuid result_uuid(const PGresult *r, int row, int col)
 {
     struct uuid uuid;

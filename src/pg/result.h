@@ -24,6 +24,8 @@ const char *result_text(const PGresult *r,
                         int row,
                         int col); /* text, json, enum; NULL for SQL NULL; NUL-terminated */
 struct bytes result_bytes(const PGresult *r, int row, int col); /* data NULL for SQL NULL */
+/* The place of a row (ctid) as one number; 0 is none. */
+uint64_t result_tid(const PGresult *r, int row, int col);
 struct uuid result_uuid(const PGresult *r, int row, int col);
 /* Microseconds since 1970; INT64_MAX and INT64_MIN for infinity and -infinity. */
 int64_t result_time(const PGresult *r, int row, int col);

@@ -172,6 +172,7 @@ void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, st
         .riders = result_is_null(r, row, 8) ? 0 : result_i16(r, row, 8),
         .trace = result_text(r, row, 9),
         .lane = result_text(r, row, 12),
+        .place = result_tid(r, row, 13),
     };
 }
 
@@ -251,6 +252,26 @@ static void bind_results(struct params *p, const struct job_settle *const *items
     params_i32_array(p, lens, n_results > 0 ? n : 0);
 }
 
+/* The queues of all of them, each once. There are few, and mostly one. */
+static void bind_queues(struct params *p, const struct job_settle *const *items, size_t n)
+{
+    const char **queues = PARAM_ARRAY(p, n, const char *);
+    size_t n_queues = 0;
+
+    if (p->failed)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const char *queue = items[i]->job->queue;
+        size_t k = 0;
+
+        while (k < n_queues && queues[k] != queue && strcmp(queues[k], queue) != 0)
+            k++;
+        if (k == n_queues)
+            queues[n_queues++] = queue;
+    }
+    params_text_array(p, queues, n_queues);
+}
+
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,
@@ -261,6 +282,7 @@ void job_settle_done_bind(struct params *p,
     int64_t *ids = PARAM_ARRAY(p, n, int64_t);
     struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
     int64_t *run_times = PARAM_ARRAY(p, n, int64_t);
+    uint64_t *places = PARAM_ARRAY(p, n, uint64_t);
 
     if (p->failed)
         return;
@@ -269,6 +291,7 @@ void job_settle_done_bind(struct params *p,
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
         run_times[i] = items[i]->outcome.run_us;
+        places[i] = items[i]->job->place;
     }
     params_i64_array(p, ids, n);
     params_uuid_array(p, tokens, n);
@@ -276,11 +299,25 @@ void job_settle_done_bind(struct params *p,
     bind_results(p, items, n);
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
+    params_tid_array(p, places, n);
+    bind_queues(p, items, n);
 }
 
-size_t job_settle_done_row(const PGresult *r, int row)
+size_t job_settle_done_row(const PGresult *r, int row, const int64_t *ids, size_t n)
 {
-    return (size_t)result_i32(r, row, 0) - 1;
+    int64_t id = result_i64(r, row, 0);
+    size_t low = 0;
+
+    for (size_t high = n; low + 1 < high;) {
+        size_t mid = low + (high - low) / 2;
+
+        if (ids[mid] <= id)
+            low = mid;
+        else
+            high = mid;
+    }
+    assert(low < n && ids[low] == id);
+    return low;
 }
 
 int64_t job_settle_due_ms(const PGresult *r, int row)

@@ -159,15 +159,18 @@ void job_settle_step_bind(struct params *p,
  * cancelled by its worker. */
 void job_settle_step_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled);
 
-/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice.
- */
+/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice, of
+ * jobs whose place is known and whose end concerns nobody else (RIDERS_DONE). */
+#define RIDERS_DONE (RIDER_LANE | RIDER_META)
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,
                           const char *worker,
                           const struct uuid *ended,
                           size_t n_ended);
-size_t job_settle_done_row(const PGresult *r, int row);
+/* Which of the n ids, in their order, the row is about. One that no row names was stale, or its row has
+ * moved: job_settle knows. */
+size_t job_settle_done_row(const PGresult *r, int row, const int64_t *ids, size_t n);
 
 /* A job as people see it. Pointers live as long as the result. Times that are not known are 0. */
 struct job_view {

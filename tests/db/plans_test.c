@@ -147,7 +147,7 @@ static void a_settle_reaches_its_jobs_by_their_ids(void **state)
     }
 }
 
-static void a_settle_of_what_is_done_reaches_its_jobs_by_their_ids(void **state)
+static void a_settle_of_what_is_done_reaches_its_jobs_where_they_are(void **state)
 {
     static char arguments[20000];
 
@@ -158,11 +158,9 @@ static void a_settle_of_what_is_done_reaches_its_jobs_by_their_ids(void **state)
                          settle_sizes[i],
                          "array_fill(" UUID "::uuid, '{#}'), array_fill(1::int8, '{#}'),"
                          " 'x', array_fill(1::int4, '{#}'), array_fill(1::int4, '{#}'), 'host:1',"
-                         " ARRAY[" UUID "]::uuid[])");
-        assert_plans(STMT(job_settle_done),
-                     arguments,
-                     NODES("Index Scan using job_pkey on job j", "on claim c"),
-                     NO_SCAN);
+                         " ARRAY[" UUID "]::uuid[], array_fill('(1,1)'::tid, '{#}'), '{q}')");
+        assert_plans(
+            STMT(job_settle_done), arguments, NODES("Tid Scan on job j", "on claim c"), NO_SCAN);
     }
 }
 
@@ -254,7 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_probes_the_index_and_updates_by_place),
         cmocka_unit_test(a_settle_reaches_its_jobs_by_their_ids),
-        cmocka_unit_test(a_settle_of_what_is_done_reaches_its_jobs_by_their_ids),
+        cmocka_unit_test(a_settle_of_what_is_done_reaches_its_jobs_where_they_are),
         cmocka_unit_test(a_sweep_reaches_its_jobs_by_their_ids),
         cmocka_unit_test(a_renewal_reaches_its_claims_by_their_tokens),
         cmocka_unit_test(an_enqueue_inserts_and_probes_for_sleepers),

@@ -13,9 +13,11 @@ static void settle_by(struct store *s,
                       bool *ret_done)
 {
     const struct job_settle *pointers[JOBS_MAX];
+    int64_t ids[JOBS_MAX];
 
     for (size_t i = 0; i < n; i++) {
         pointers[i] = &items[i];
+        ids[i] = items[i].job->id;
         ret_done[i] = false;
     }
     if (done)
@@ -29,7 +31,7 @@ static void settle_by(struct store *s,
         const char *state = "done";
 
         if (done)
-            i = job_settle_done_row(r, row);
+            i = job_settle_done_row(r, row, ids, n);
         else
             job_settle_row(r, row, &i, &state);
         assert_true(i < n);
@@ -145,6 +147,78 @@ static void a_queue_that_keeps_nothing_leaves_nothing(void **state)
     assert_int_equal(count_of(s, "pawl.job"), 0);
 }
 
+static void one_that_somebody_waits_for_is_kept_where_nothing_else_is(void **state)
+{
+    struct store *s = *state;
+    bool done[2];
+
+    testdb_exec(&s->db, "INSERT INTO pawl.queue (name, keep_days) VALUES ('q', 0)");
+    for (int by = 0; by <= 1; by++) {
+        enqueue_plain(s, 2);
+        testdb_exec(&s->db, "UPDATE pawl.job SET watched = true WHERE id % 2 = 0");
+        struct claimed c = claim(s, 2);
+        const struct job_settle items[] = {
+            item(&c, 0, result("x", 1)),
+            item(&c, 1, result("yz", 2)),
+        };
+
+        settle_by(s, by == 1, items, 2, &c.token, done);
+        assert_true(done[0] && done[1]);
+    }
+    assert_int_equal(count_of(s, "pawl.history WHERE result = 'yz' AND queue = 'q' AND id % 2 = 0"),
+                     2);
+    assert_int_equal(count_of(s, "pawl.history"), 2);
+}
+
+/* ── where the rows are ── */
+
+/* The claim stays: a worker that dies now must leave it to the sweeper. */
+static void a_row_that_moved_is_missing_from_the_answer_and_its_claim_stays(void **state)
+{
+    struct store *s = *state;
+    bool done[2];
+
+    enqueue_plain(s, 2);
+    struct claimed c = claim(s, 2);
+    const struct job_settle items[] = {
+        item(&c, 0, result("x", 1)),
+        item(&c, 1, result("y", 1)),
+    };
+
+    testdb_exec(&s->db, "UPDATE pawl.job SET progress = 'half' WHERE id = 2");
+    settle_by(s, true, items, 2, &c.token, done);
+    assert_true(done[0] && !done[1]);
+    assert_int_equal(count_of(s, "pawl.claim"), 1);
+    settle_by(s, false, items + 1, 1, &c.token, done);
+    assert_true(done[0]);
+    assert_int_equal(count_of(s, "pawl.claim"), 0);
+    assert_int_equal(count_of(s, "pawl.history"), 2);
+}
+
+/* As when a row has moved and the page was cleaned: a sibling under the same token is there now. */
+static void another_job_in_the_place_of_one_is_left_alone(void **state)
+{
+    struct store *s = *state;
+    bool done[1];
+
+    enqueue_plain(s, 3);
+    struct claimed c = claim(s, 3);
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t other = (i + 1) % 3;
+
+        if (other == 0)
+            continue;
+        c.jobs[0].place = c.jobs[other].place;
+        struct job_settle one = item(&c, 0, result("x", 1));
+
+        settle_by(s, true, &one, 1, &c.token, done);
+        assert_false(done[0]);
+    }
+    assert_int_equal(count_of(s, "pawl.job WHERE token IS NOT NULL"), 3);
+    assert_int_equal(count_of(s, "pawl.claim"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +226,9 @@ int main(void)
         store_test(a_stale_token_is_ignored_and_missing_from_the_answer),
         store_test(only_the_claims_that_are_named_end),
         store_test(a_queue_that_keeps_nothing_leaves_nothing),
+        store_test(one_that_somebody_waits_for_is_kept_where_nothing_else_is),
+        store_test(a_row_that_moved_is_missing_from_the_answer_and_its_claim_stays),
+        store_test(another_job_in_the_place_of_one_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,10 +230,14 @@ static void tell_settled(struct call *call, const struct batch_end *end)
     const PGresult *others = call->others.n > 0 ? end->results[call->others.answer] : NULL;
     const PGresult *steps = call->steps.n > 0 ? end->results[call->steps.answer] : NULL;
 
-    if (states == NULL)
+    int64_t *ids = calloc(call->done.n + 1, sizeof(*ids));
+
+    if (states == NULL || ids == NULL)
         abort();
+    for (size_t i = 0; i < call->done.n; i++)
+        ids[i] = call->items[call->done.first + i].id;
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
-        states[call->done.first + job_settle_done_row(done, row)] = "done";
+        states[call->done.first + job_settle_done_row(done, row, ids, call->done.n)] = "done";
     for (int row = 0; others != NULL && row < PQntuples(others); row++) {
         const char *state;
         size_t i;
@@ -249,12 +253,17 @@ static void tell_settled(struct call *call, const struct batch_end *end)
         states[call->steps.first + i] =
             strcmp(call->items[call->steps.first + i].outcome, "stick") == 0 ? "stuck" : "on";
     }
-    for (size_t i = 0; i < call->n_items; i++)
+    for (size_t i = 0; i < call->n_items; i++) {
+        /* Not where it was, or stale: the next settle tells. */
+        if (states[i] == NULL && i - call->done.first < call->done.n)
+            continue;
         items_add(&call->text,
                   "%lld:%s:%s",
                   (long long)call->items[i].id,
                   TOKEN(&call->items[i].token),
                   states[i] != NULL ? states[i] : "stale");
+    }
+    free(ids);
     free(states);
 }
 
