@@ -413,7 +413,7 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
     for (size_t i = 0; i < c->options.n_queues; i++) {
         if (strcmp(c->scans[i].queue, payload) != 0)
             continue;
-        scan_wake(&c->scans[i]);
+        scan_called(&c->scans[i]);
         c->called_while_asking |= c->asking != NULL && c->asking_queue == i;
         /* Many sleepers hear the same call; those who come a moment later find it answered. */
         if (c->idle && c->options.jitter_ms > 0)

@@ -13,6 +13,12 @@ void scan_wake(struct scan *scan)
     scan->empty = false;
 }
 
+void scan_called(struct scan *scan)
+{
+    scan->called |= scan->empty;
+    scan->empty = false;
+}
+
 void scan_lane_left(struct scan *scan)
 {
     scan->lanes = true;
@@ -28,8 +34,9 @@ static bool affordable(const struct scan *scan, int64_t now_us)
 bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES])
 {
     bool due = scan->want_full || now_us - scan->full_us >= SCAN_FULL_EVERY_US;
-    bool full = due && affordable(scan, now_us);
+    bool full = due && !scan->called && affordable(scan, now_us);
 
+    scan->called = false;
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         from[i] = full ? (struct job_watermark){.due_us = INT64_MIN} : scan->mark[i];
     if (full)

@@ -133,6 +133,25 @@ static void nothing_ahead_of_the_marks_is_not_yet_empty(void **state)
     assert_false(scan.empty);
 }
 
+static void who_was_called_looks_ahead_of_the_marks_first_and_then_everywhere(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 2, ROWS({1, 4, DUE}));
+    assert_true(claim(&scan, NOW, 2, NULL, 0));
+    assert_true(scan.empty);
+    scan_called(&scan);
+    assert_false(claim(&scan, NOW + 5000 * MS, 2, NULL, 0));
+    assert_false(scan.empty);
+    /* Called again while it looks: it does not put off the full scan once more. */
+    scan_called(&scan);
+    assert_true(claim(&scan, NOW + 5000 * MS, 2, NULL, 0));
+    assert_true(scan.empty);
+    scan_wake(&scan); /* for any other reason: everywhere at once */
+    assert_true(claim(&scan, NOW + 10000 * MS, 2, NULL, 0));
+}
+
 static void under_load_it_is_full_once_a_second(void **state)
 {
     struct scan scan = scan_new();
@@ -213,6 +232,7 @@ int main(void)
         cmocka_unit_test(the_next_one_starts_where_it_ended_in_each_priority),
         cmocka_unit_test(a_short_claim_makes_the_next_one_full),
         cmocka_unit_test(nothing_ahead_of_the_marks_is_not_yet_empty),
+        cmocka_unit_test(who_was_called_looks_ahead_of_the_marks_first_and_then_everywhere),
         cmocka_unit_test(under_load_it_is_full_once_a_second),
         cmocka_unit_test(a_dear_full_scan_comes_less_often),
         cmocka_unit_test(when_a_full_scan_is_too_dear_it_sleeps_and_the_next_look_does_it),
