@@ -279,21 +279,25 @@ ALTER FUNCTION pawl.enqueue_many(kind text, payloads jsonb[], queue text, priori
 
 CREATE FUNCTION pawl.enqueue_plain(queue text, kind text, payload bytea, priority smallint, delay_ms bigint, at_us bigint, max_attempts integer, timeout_ms integer) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE
-    id bigint;
+    id pg_catalog.int8;
+    told pg_catalog.text;
 BEGIN
     INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
     VALUES (queue, kind, payload, priority,
-            CASE WHEN at_us <> 0 THEN timestamptz 'epoch' + at_us * interval '1 microsecond'
-                 ELSE now() + delay_ms * interval '1 millisecond' END,
-            max_attempts, nullif(timeout_ms, 0))
-    RETURNING j.id INTO id;
-    IF (SELECT bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = enqueue_plain.queue) THEN
-        PERFORM pg_notify('pawl_wake', queue);
-    END IF;
+            CASE WHEN at_us OPERATOR(pg_catalog.<>) 0
+                 THEN pg_catalog.timestamptz 'epoch' OPERATOR(pg_catalog.+)
+                      (at_us::pg_catalog.float8 OPERATOR(pg_catalog.*) '1 microsecond'::pg_catalog.interval)
+                 ELSE pg_catalog.now() OPERATOR(pg_catalog.+)
+                      (delay_ms::pg_catalog.float8 OPERATOR(pg_catalog.*) '1 millisecond'::pg_catalog.interval) END,
+            max_attempts, CASE WHEN timeout_ms OPERATOR(pg_catalog.<>) 0 THEN timeout_ms END)
+    RETURNING j.id,
+              CASE WHEN (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s
+                         WHERE s.queue OPERATOR(pg_catalog.=) enqueue_plain.queue)
+                   THEN pg_catalog.pg_notify('pawl_wake', queue)::pg_catalog.text END
+    INTO id, told;
     RETURN id;
 END
 $$;
