@@ -744,11 +744,12 @@ BEGIN
     IF qs IS NULL THEN
         RETURN 0;
     END IF;
-    -- Of a lane with many places only those are looked at who say that they left.
+    -- Of a lane with many places only those are looked at who say that they left. Of a lane with one all are: many may have
+    -- entered it together, and most of them have left without saying so.
     UPDATE pawl.lane AS l
     SET holders = ARRAY(SELECT h.id
                         FROM unnest(l.holders) AS h(id)
-                        WHERE cardinality(l.holders) > 16 AND h.id <> ALL (ids)
+                        WHERE l.max_running > 16 AND cardinality(l.holders) > 16 AND h.id <> ALL (ids)
                            OR EXISTS (SELECT FROM pawl.job AS j
                                       WHERE j.id = h.id
                                         AND (j.token IS NOT NULL OR l.hold AND j.attempt > 0 AND j.waits_for IS NULL)))

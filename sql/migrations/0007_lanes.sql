@@ -1,4 +1,4 @@
--- 0007_lanes: who waits for a lane and is locked just then is not forgotten.
+-- 0007_lanes: who waits for a lane and is locked just then is not forgotten; many enter a lane together.
 --
 -- A claim that began before a sibling was moved behind locks its row when it comes by, sees that it is not due any more, and
 -- keeps the lock until it commits. Whoever leaves the lane at that moment cannot call the sibling, and nobody would later.
@@ -60,5 +60,44 @@ BEGIN
     SELECT (SELECT count(*) FROM up WHERE (SELECT count(*) FROM told) >= 0), (SELECT count(*) FROM missed)
     INTO called, marked;
     RETURN CASE WHEN marked > 0 THEN -marked ELSE called END;
+END
+$$;
+
+-- As before (0004_machines), for lanes that more have entered than there are places, to run one after the other.
+CREATE OR REPLACE FUNCTION pawl.lanes_leave(queues text[], lanes text[], ids bigint[]) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    qs text[];
+    ns text[];
+    tids tid[]; -- where they are: nobody can change that while they are locked
+BEGIN
+    -- In the order in which everybody locks them.
+    SELECT array_agg(d.queue), array_agg(d.name), array_agg(d.tid) INTO qs, ns, tids
+    FROM (
+        SELECT l.queue, l.name, l.tid
+        FROM (SELECT DISTINCT i.queue, i.lane FROM ROWS FROM (unnest(queues), unnest(lanes)) AS i(queue, lane)
+              ORDER BY i.queue, i.lane) AS o
+        CROSS JOIN LATERAL (
+            SELECT k.queue, k.name, k.ctid AS tid FROM pawl.lane AS k
+            WHERE k.queue = o.queue AND k.name = o.lane FOR UPDATE
+        ) AS l
+    ) AS d;
+    IF qs IS NULL THEN
+        RETURN 0;
+    END IF;
+    -- Of a lane with many places only those are looked at who say that they left. Of a lane with one all are: many may have
+    -- entered it together, and most of them have left without saying so.
+    UPDATE pawl.lane AS l
+    SET holders = ARRAY(SELECT h.id
+                        FROM unnest(l.holders) AS h(id)
+                        WHERE l.max_running > 16 AND cardinality(l.holders) > 16 AND h.id <> ALL (ids)
+                           OR EXISTS (SELECT FROM pawl.job AS j
+                                      WHERE j.id = h.id
+                                        AND (j.token IS NOT NULL OR l.hold AND j.attempt > 0 AND j.waits_for IS NULL)))
+    WHERE l.ctid = ANY (tids);
+    RETURN pawl.lanes_call(qs, ns);
 END
 $$;

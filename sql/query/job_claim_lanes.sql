@@ -1,17 +1,21 @@
 -- Purpose: job_claim for a queue that has jobs in lanes too: a job whose lane is full is moved behind, once, instead of being
 --          taken; whoever leaves the lane calls it (lane_leave).
 -- Parameters: $1 to $6 as job_claim; $7 timestamptz[] and $8 int8[]: where to start from, for each of $9
---             int2[] priorities as they stand in the index, the most urgent first: 19 (in a lane), 9, 18, 8, … 0
--- Rows: as job_claim; and a last one with id 0 when there may be more to claim, because jobs were moved behind: with the
+--             int2[] priorities as they stand in the index, the most urgent first: 19 (in a lane), 9, 18, 8, … 0;
+--             $10 int4 how many of a lane may come together, to be run one after the other by one worker: of lanes with one place,
+--             no rate and no strict order. 1: each job by itself
+-- Rows: as job_claim, but priority tells more: 10 and above: in a lane; 20 and above: with others of its lane; 30 and above:
+--       and it came along with them, it was not looked for, so its due time says nothing about how far the claim got; and a last one with id 0 when there may be more to claim, because jobs were moved behind: with the
 --       priority and due time of the last in a lane that was looked at; priority 0: some could not be decided about, and
 --       must be looked at again
 -- Locks: the jobs it looks at and their lanes, skipping what others hold: it waits for nobody but for another that makes the
 --        same lane at the same moment, and lanes are made in the order of their names
--- Index: job_pick, one probe for each priority; lane_pkey, job_lane (strict lanes, rates, what is moved behind); the jobs it
+-- Index: job_pick, one probe for each priority; lane_pkey, job_lane (what comes along or is moved behind, strict lanes, rates); the jobs it
 --        takes by ctid
 -- Roles: worker
 -- A lane's row is read as it is when it is locked, not as it was when the statement began, so of two who want the last place
 -- in a lane one sees the other. Jobs are read as they were: a strict lane that changed meanwhile is left for the next claim.
+-- A lane that several entered together has more holders than places, and is full until the last of them has left.
 -- Where many siblings of a full lane stand in the way, some that are not even looked at are moved behind with them.
 -- Lanes come with the arrays of their jobs rather than being joined with them: no plan can make that quadratic.
 WITH picked AS MATERIALIZED (
@@ -46,12 +50,18 @@ WITH picked AS MATERIALIZED (
     LEFT JOIN LATERAL (SELECT l.ctid AS at FROM pawl.lane AS l WHERE l.queue = $1::text AND l.name = g.lane LIMIT 1) AS k
         ON true
 ), doors AS MATERIALIZED (
-    SELECT g.lane, g.ids, g.tids, d.holders, d.room, d.strict, d.hold, d.rate_per_s, d.tokens,
+    SELECT g.lane, g.ids || coalesce(a.ids, '{}') AS ids, g.tids || coalesce(a.tids, '{}') AS tids,
+           pg_catalog.cardinality(g.ids) AS n_looked, d.holders, d.room, d.along, d.strict, d.hold, d.rate_per_s, d.tokens,
            d.rate_per_s IS NOT NULL AND coalesce(d.next_at <= pg_catalog.clock_timestamp(), true) AS headless
     FROM looked AS g
     CROSS JOIN LATERAL (
-        SELECT l.ctid AS at, l.holders, l.max_running - pg_catalog.cardinality(l.holders) AS room, l.strict, l.hold,
-               l.rate_per_s, l.next_at,
+        SELECT l.ctid AS at,
+               -- Where several entered together, one of them that was not taken after all has no place of its own.
+               CASE WHEN pg_catalog.cardinality(l.holders) <= l.max_running THEN l.holders ELSE '{}' END AS holders,
+               l.max_running - pg_catalog.cardinality(l.holders) AS room,
+               CASE WHEN l.max_running = 1 AND l.holders = '{}' AND l.rate_per_s IS NULL AND NOT l.strict AND NOT l.hold
+                    THEN $10::int4 - 1 ELSE 0 END AS along,
+               l.strict, l.hold, l.rate_per_s, l.next_at,
                CASE WHEN l.rate_per_s IS NOT NULL
                     THEN least(l.burst, l.tokens + l.rate_per_s
                                         * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - l.filled_at)) END
@@ -60,18 +70,49 @@ WITH picked AS MATERIALIZED (
         WHERE l.queue = $1::text AND l.name = g.lane
         FOR UPDATE SKIP LOCKED
     ) AS d
+    LEFT JOIN LATERAL (
+        SELECT pg_catalog.array_agg(c.id) AS ids, pg_catalog.array_agg(c.tid) AS tids
+        FROM (
+            SELECT j.id, j.ctid AS tid
+            FROM pawl.job AS j
+            WHERE j.queue = $1::text AND j.lane = g.lane AND j.token IS NULL AND j.id <> ALL (g.ids)
+              AND (j.waits_for IS NULL AND j.due_at <= pg_catalog.now() OR j.waits_for = 2 AND j.due_at = 'infinity')
+              AND j.riders < 16 AND j.kind = ANY ($2::text[])
+            ORDER BY j.id
+            LIMIT greatest(d.along + 1 - pg_catalog.cardinality(g.ids), 0)
+            FOR UPDATE SKIP LOCKED
+        ) AS c
+    ) AS a ON d.along >= pg_catalog.cardinality(g.ids)
     WHERE g.at IS NOT NULL AND (NOT d.strict OR d.at = g.at)
 ), fresh AS MATERIALIZED (
-    SELECT g.lane, g.ids, g.tids, r.strict, r.hold, r.rate_per_s, r.burst, r.max_running,
+    SELECT g.lane, g.ids || coalesce(a.ids, '{}') AS ids, g.tids || coalesce(a.tids, '{}') AS tids,
+           pg_catalog.cardinality(g.ids) AS n_looked, r.along, r.strict, r.hold, r.rate_per_s, r.burst, r.max_running,
            CASE WHEN r.strict THEN 0
-                WHEN r.rate_per_s IS NULL THEN least(r.max_running, pg_catalog.cardinality(g.ids))
+                WHEN r.rate_per_s IS NULL
+                THEN least(r.max_running + r.along, pg_catalog.cardinality(g.ids || coalesce(a.ids, '{}')))
                 ELSE least(r.max_running, pg_catalog.cardinality(g.ids), pg_catalog.floor(r.burst)) END::int4 AS entering
     FROM looked AS g
     LEFT JOIN LATERAL (SELECT pawl.lane_limits($1::text, g.lane) AS own
                        WHERE EXISTS (SELECT FROM pawl.lane_rule)) AS rule ON true
     CROSS JOIN LATERAL (SELECT coalesce((rule.own).strict, false) AS strict, coalesce((rule.own).hold, false) AS hold,
                                (rule.own).rate_per_s, coalesce((rule.own).burst, 1) AS burst,
-                               coalesce((rule.own).max_running, 1) AS max_running) AS r
+                               coalesce((rule.own).max_running, 1) AS max_running,
+                               CASE WHEN coalesce((rule.own).max_running, 1) = 1 AND (rule.own).rate_per_s IS NULL
+                                     AND NOT coalesce((rule.own).strict, false) AND NOT coalesce((rule.own).hold, false)
+                                    THEN $10::int4 - 1 ELSE 0 END AS along) AS r
+    LEFT JOIN LATERAL (
+        SELECT pg_catalog.array_agg(c.id) AS ids, pg_catalog.array_agg(c.tid) AS tids
+        FROM (
+            SELECT j.id, j.ctid AS tid
+            FROM pawl.job AS j
+            WHERE j.queue = $1::text AND j.lane = g.lane AND j.token IS NULL AND j.id <> ALL (g.ids)
+              AND (j.waits_for IS NULL AND j.due_at <= pg_catalog.now() OR j.waits_for = 2 AND j.due_at = 'infinity')
+              AND j.riders < 16 AND j.kind = ANY ($2::text[])
+            ORDER BY j.id
+            LIMIT greatest(r.along + 1 - pg_catalog.cardinality(g.ids), 0)
+            FOR UPDATE SKIP LOCKED
+        ) AS c
+    ) AS a ON r.along >= pg_catalog.cardinality(g.ids)
     WHERE g.at IS NULL
 ), made AS (
     INSERT INTO pawl.lane AS l (queue, name, holders, max_running, rate_per_s, burst, tokens, strict, hold, next_at)
@@ -89,7 +130,8 @@ WITH picked AS MATERIALIZED (
     SELECT d.tids[1] AS tid, d.ids[1] AS id, d.lane, d.ids[1] = ANY (d.holders) AS holds, c.enters, d.room, d.rate_per_s,
            d.tokens, d.headless,
            CASE WHEN NOT c.enters AND d.headless AND d.room > 0 AND d.tokens < 1
-                THEN (1 - d.tokens) / d.rate_per_s END AS wait_s
+                THEN (1 - d.tokens) / d.rate_per_s END AS wait_s,
+           false AS together, false AS along
     FROM doors AS d
     CROSS JOIN LATERAL (
         SELECT d.ids[1] = ANY (d.holders) OR d.room > 0 AND (d.rate_per_s IS NULL OR d.tokens >= 1) AS enters
@@ -98,17 +140,18 @@ WITH picked AS MATERIALIZED (
     UNION ALL
     SELECT w.tid, w.id, d.lane, w.holds, c.enters, d.room, d.rate_per_s, d.tokens, d.headless,
            CASE WHEN NOT c.enters AND d.headless AND w.rank <= d.room AND w.rank = pg_catalog.floor(d.tokens) + 1
-                THEN (w.rank - d.tokens) / d.rate_per_s END AS wait_s
+                THEN (w.rank - d.tokens) / d.rate_per_s END AS wait_s,
+           d.along > 0, w.n > d.n_looked
     FROM doors AS d
     CROSS JOIN LATERAL (
-        SELECT i.id, i.tid, i.id = ANY (d.holders) AS holds,
+        SELECT i.n, i.id, i.tid, i.id = ANY (d.holders) AS holds,
                pg_catalog.row_number() OVER (PARTITION BY i.id = ANY (d.holders)
                                              ORDER BY CASE WHEN d.strict THEN i.id ELSE i.n END) AS rank
         FROM ROWS FROM (pg_catalog.unnest(d.ids), pg_catalog.unnest(d.tids)) WITH ORDINALITY AS i(id, tid, n)
     ) AS w
     CROSS JOIN LATERAL (
         SELECT w.holds
-               OR w.rank <= d.room
+               OR w.rank <= d.room + d.along
                   AND (d.rate_per_s IS NULL OR w.rank <= d.tokens)
                   -- Earlier ones that have not begun, or hold the lane for their next try.
                   AND NOT (d.strict AND EXISTS (
@@ -123,7 +166,8 @@ WITH picked AS MATERIALIZED (
     -- A hashed subplan, not a join: there may be thousands of both.
     SELECT i.tid, i.id, f.lane, false, i.n <= f.entering, NULL, NULL, NULL, NULL,
            CASE WHEN f.rate_per_s IS NOT NULL AND i.n = f.entering + 1 AND f.entering < f.max_running
-                THEN (i.n - f.burst) / f.rate_per_s END
+                THEN (i.n - f.burst) / f.rate_per_s END,
+           f.along > 0 AND f.entering > 1, i.n > f.n_looked
     FROM fresh AS f
     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(f.ids), pg_catalog.unnest(f.tids)) WITH ORDINALITY AS i(id, tid, n)
     WHERE NOT f.strict AND (f.lane IN (SELECT m.name FROM made AS m)) IS TRUE
@@ -193,6 +237,8 @@ WITH picked AS MATERIALIZED (
     UPDATE pawl.job AS j
     SET token = $4::uuid,
         attempt = j.attempt + 1,
+        -- Somebody who was moved behind comes along.
+        due_at = CASE WHEN j.due_at = 'infinity' THEN pg_catalog.clock_timestamp() ELSE j.due_at END,
         waits_for = CASE WHEN j.waits_for IS DISTINCT FROM 2 THEN j.waits_for
                          WHEN j.awaits IS NOT NULL THEN 3::int2
                          WHEN j.children_left IS NOT NULL THEN 4::int2 END
@@ -214,14 +260,20 @@ WITH picked AS MATERIALIZED (
     FROM taken
     HAVING pg_catalog.count(*) > 0
 )
-SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane,
-       tid
+SELECT id, kind,
+       CASE WHEN lane IS NULL OR $10::int4 = 1 THEN priority
+            WHEN id IN (SELECT x.id FROM decided AS x WHERE x.along) THEN (priority + 20)::int2
+            WHEN id IN (SELECT x.id FROM decided AS x WHERE x.together) THEN (priority + 10)::int2
+            ELSE priority END,
+       attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane, tid
 FROM taken
 UNION ALL
 SELECT 0, '', coalesce(p.priority, 0::int2), 0, 0, NULL, '', coalesce(p.due_at, pg_catalog.now()), NULL, NULL, NULL, NULL, NULL,
        NULL
-FROM (SELECT (SELECT pg_catalog.count(*) FROM picked AS k WHERE k.lane IS NOT NULL)
-             = (SELECT pg_catalog.count(*) FROM decided) AS all_of_them) AS d
+FROM (SELECT (SELECT pg_catalog.count(*) FROM looked)
+             = (SELECT pg_catalog.count(*) FROM doors)
+               + (SELECT pg_catalog.count(*) FROM fresh AS f
+                  WHERE NOT f.strict AND (f.lane IN (SELECT m.name FROM made AS m)) IS TRUE) AS all_of_them) AS d
 LEFT JOIN LATERAL (SELECT l.priority, l.due_at FROM picked AS l WHERE l.lane IS NOT NULL ORDER BY l.n DESC LIMIT 1) AS p
     ON d.all_of_them
 WHERE EXISTS (SELECT FROM moved) OR EXISTS (SELECT FROM fresh AS f WHERE f.strict)

@@ -11,7 +11,7 @@
  WHERE $1::text IS NULL OR r.queue IN ($1::text, '*')
  ORDER BY r.queue, r.pattern)
 UNION ALL
-(SELECT l.queue, l.name, false, pg_catalog.cardinality(l.holders), w.n, l.max_running, l.rate_per_s::text, l.burst::text, l.strict,
+(SELECT l.queue, l.name, false, least(pg_catalog.cardinality(l.holders), l.max_running), w.n, l.max_running, l.rate_per_s::text, l.burst::text, l.strict,
         l.hold
  FROM pawl.lane AS l
  CROSS JOIN LATERAL (

@@ -14,6 +14,9 @@
 #define CLAIM_ERROR_MAX_MS 5000
 #define UNSETTLED_MAX \
     8000 /* outcomes waiting for a slow database before no more work is taken on */
+/* Jobs of a lane that are claimed together: at most so many, and not more than run in so long. */
+#define TOGETHER_MAX      32
+#define TOGETHER_US       (50 * US_PER_MS)
 #define SETTLE_SLOW_SHARE 3 /* a settle that takes a third of a lease is a database in trouble */
 
 static void on_backoff_over(uv_timer_t *timer)
@@ -37,16 +40,81 @@ static void give_back(struct coordinator *c, struct slot *slot, const struct out
     settle_add(&c->settle, slot);
 }
 
+static const struct outcome released = {.kind = OUTCOME_RELEASE, .delay_ms = -1};
+
+static bool may_go_on(const struct coordinator *c, const struct slot *slot)
+{
+    return c->state == COORDINATOR_WORKING && !slot->claim->lost && !c->pulse.gate.closed &&
+           coordinator_may_start(c, slot);
+}
+
+void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
+{
+    if (slot->group == NULL || slot->passed)
+        return;
+    slot->passed = true;
+    while (!list_empty(&slot->group->waiting)) {
+        struct slot *next = slot_of_link(slot->group->waiting.next);
+
+        c->n_behind--;
+        list_remove(&next->link);
+        if (may_go_on(c, next) && !coordinator_screen(c, next)) {
+            list_unshift(&c->buffered, &next->link);
+            c->n_buffered++;
+            return;
+        }
+        next->passed = true;
+        if (list_empty(&next->link)) /* not settled by the screen */
+            give_back(c, next, &released);
+    }
+}
+
 void coordinator_release(struct coordinator *c, struct slot *slot)
 {
     c->n_buffered--;
-    give_back(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+    give_back(c, slot, &released);
+    coordinator_pass_lane(c, slot);
+}
+
+/* Of those that wait for one of their lane: all (0), or one job. */
+static void release_behind(struct coordinator *c, int64_t job_id)
+{
+    LIST_FOREACH(link, &c->lease.claims) {
+        struct claim *claim = LIST_ENTRY(link, struct claim, link);
+
+        for (size_t i = 0; i < claim->n_groups; i++) {
+            LIST_FOREACH_SAFE(waiting, after, &claim->groups[i].waiting) {
+                struct slot *slot = slot_of_link(waiting);
+
+                if (job_id != 0 && slot->run.job.id != job_id)
+                    continue;
+                c->n_behind--;
+                slot->passed = true;
+                give_back(c, slot, &released);
+            }
+        }
+    }
 }
 
 void coordinator_release_buffered(struct coordinator *c)
 {
+    if (c->n_behind > 0)
+        release_behind(c, 0);
     while (!list_empty(&c->buffered))
         coordinator_release(c, slot_of_link(c->buffered.next));
+}
+
+/* Rare, so a walk along the lists does. */
+void coordinator_release_job(struct coordinator *c, int64_t job_id)
+{
+    LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
+        struct slot *slot = slot_of_link(waiting);
+
+        if (slot->run.job.id == job_id)
+            coordinator_release(c, slot);
+    }
+    if (c->n_behind > 0)
+        release_behind(c, job_id);
 }
 
 void coordinator_release_open(struct coordinator *c)
@@ -79,6 +147,7 @@ static void hand_out(struct coordinator *c, struct slot *slot)
     c->n_running--;
     give_back(
         c, slot, &(struct outcome){.kind = OUTCOME_RETRY, .error = err.message, .delay_ms = -1});
+    coordinator_pass_lane(c, slot);
 }
 
 void coordinator_dispatch(struct coordinator *c)
@@ -117,12 +186,21 @@ static void on_jobs(struct coordinator *c, struct claim *claim, const struct bat
     }
     c->stats.claimed += claim->n_slots;
     lease_add(&c->lease, claim);
-    for (size_t i = 0; i < claim->n_slots; i++) {
+    for (size_t i = 0; i < claim->n_filled; i++) {
+        c->n_behind += !list_empty(&claim->slots[i].link);
         if (c->asking_probe != NULL && breaker_room(&c->pulse.breakers, c->asking_probe) > 0)
             claim->slots[i].probe = breaker_probe(c->asking_probe);
-        if (coordinator_screen(c, &claim->slots[i]))
+    }
+    for (size_t i = 0; i < claim->n_filled; i++) {
+        struct slot *slot = &claim->slots[i];
+
+        if (!list_empty(&slot->link)) /* behind another, or seen to already */
             continue;
-        list_push(&c->buffered, &claim->slots[i].link);
+        if (coordinator_screen(c, slot)) {
+            coordinator_pass_lane(c, slot);
+            continue;
+        }
+        list_push(&c->buffered, &slot->link);
         c->n_buffered++;
     }
     if (c->state == COORDINATOR_WORKING)
@@ -234,6 +312,44 @@ static void from_beginning(struct job_watermark from[JOB_PRIORITIES])
         from[i] = (struct job_watermark){.due_us = INT64_MIN};
 }
 
+/* How many of a lane are claimed together. They are run one after the other, which they would be
+ * anywhere; but somebody more urgent may come meanwhile, so they should not take long. */
+static int32_t together(const struct coordinator *c, const struct scan *scan)
+{
+    const struct quantile *recent = &c->pulse.recent[0];
+    int64_t took_us;
+
+    if (!scan->mostly_lanes || recent->n == 0)
+        return 1;
+    took_us = quantile_at(recent, 500);
+    if (took_us * TOGETHER_MAX <= TOGETHER_US)
+        return TOGETHER_MAX;
+    return took_us < TOGETHER_US ? (int32_t)(TOGETHER_US / took_us) : 1;
+}
+
+/* Room for so many jobs becomes room for fewer lanes, but never for fewer than there are free hands. */
+static void ask_together(struct coordinator *c, struct job_claim *asked, size_t room)
+{
+    size_t now = c->pulse.tuner.now;
+    size_t at_work = c->n_running + c->n_buffered;
+    size_t free_hands = now > at_work ? now - at_work : 0;
+
+    room = room > c->n_behind ? room - c->n_behind : 0;
+    if (room > COORDINATOR_CLAIM_MAX)
+        room = COORDINATOR_CLAIM_MAX;
+    if (room / (size_t)asked->together >= free_hands) {
+        asked->limit = (int32_t)(room / (size_t)asked->together);
+    } else if (free_hands < COORDINATOR_CLAIM_MAX) {
+        asked->limit = (int32_t)free_hands;
+        asked->together = room > free_hands ? (int32_t)(room / free_hands) : 1;
+    } else {
+        asked->limit = COORDINATOR_CLAIM_MAX;
+        asked->together = 1;
+    }
+    if (asked->limit < 1)
+        asked->limit = 1;
+}
+
 /* probe: the kind is the one of this breaker, and is looked for from the beginning; else NULL. */
 static void ask(struct coordinator *c,
                 size_t queue,
@@ -262,6 +378,9 @@ static void ask(struct coordinator *c,
         c->asking_full = scan_from(scan, now_us, asked.from);
     scan_lane_from(scan, probe != NULL || c->asking_full, asked.lane_from);
     asked.lanes = probe != NULL || c->asking_full || scan->lanes;
+    asked.together = asked.lanes && probe == NULL ? together(c, scan) : 1;
+    if (asked.together > 1)
+        ask_together(c, &asked, room);
 
     const struct stmt *stmt = asked.lanes ? STMT(job_claim_lanes) : STMT(job_claim);
     struct params *params = batch != NULL ? batch_add(batch, stmt) : NULL;

@@ -83,7 +83,7 @@ static void tell_beat(void *data, struct worker_beat *ret_beat)
 
     *ret_beat = (struct worker_beat){
         .running = (int32_t)c->n_running,
-        .buffered = (int32_t)c->n_buffered,
+        .buffered = (int32_t)(c->n_buffered + c->n_behind),
         .slots = (int32_t)c->pulse.tuner.now,
         .memory_bytes = c->pulse.memory.rss_bytes,
     };
@@ -272,7 +272,7 @@ static void close_all(struct coordinator *c)
     if (c->state >= COORDINATOR_CLOSING)
         return;
     c->state = COORDINATOR_CLOSING;
-    c->left = c->n_running + c->n_buffered + settle_pending(&c->settle);
+    c->left = c->n_running + c->n_buffered + c->n_behind + settle_pending(&c->settle);
     close_timer(c, &c->backoff_timer);
     close_timer(c, &c->waker.timer);
     close_timer(c, &c->drain_timer);
@@ -316,7 +316,7 @@ static void check_end(struct coordinator *c)
     /* A claim that waits for its connection has no effect, and closing ends it. */
     bool unsent = conn_state(c->claim_conn) != CONN_READY;
 
-    if (c->n_running + c->n_buffered + settle_pending(&c->settle) > 0)
+    if (c->n_running + c->n_buffered + c->n_behind + settle_pending(&c->settle) > 0)
         return;
     if (c->asking != NULL && !unsent)
         return;

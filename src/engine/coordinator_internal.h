@@ -82,6 +82,7 @@ struct coordinator {
     struct list running;  /* slots in the hands */
     size_t n_buffered;
     size_t n_running;
+    size_t n_behind; /* slots that wait for one of their lane (struct group) */
 
     struct scan *scans;           /* owned; one for each queue */
     size_t next_queue;            /* whose turn it is */
@@ -106,8 +107,11 @@ struct coordinator {
 /* claim.c */
 void coordinator_pump(struct coordinator *c);     /* claims, if there is room and may be work */
 void coordinator_dispatch(struct coordinator *c); /* from the buffer to the hands */
-void coordinator_release(struct coordinator *c, struct slot *slot); /* one of the buffered */
-void coordinator_release_buffered(struct coordinator *c);
+void coordinator_release(struct coordinator *c, struct slot *slot);  /* one of the buffered */
+void coordinator_release_buffered(struct coordinator *c);            /* and those behind them */
+void coordinator_release_job(struct coordinator *c, int64_t job_id); /* if it was not started */
+/* It does not run any more: the next of its group may, if there is one. */
+void coordinator_pass_lane(struct coordinator *c, struct slot *slot);
 bool coordinator_all_empty(const struct coordinator *c);
 void coordinator_look(void *data);
 void coordinator_on_notify(void *data, const char *channel, const char *payload);

@@ -18,6 +18,8 @@ void coordinator_on_finished(void *data, struct run *run, const struct outcome *
     coordinator_note_finished(c, slot, outcome);
     slot_finish(slot, outcome);
     slot->sticky = coordinator_may_stick(c, slot);
+    if (!slot->sticky)
+        coordinator_pass_lane(c, slot);
     /* Also when the claim was lost: the token decides, and if nobody took the job over, the outcome
      * is as good as any. */
     settle_add(&c->settle, slot);
@@ -66,6 +68,9 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
     }
     count(&c->stats, slot, state);
     coordinator_note_settled(c, slot, state);
+    coordinator_pass_lane(c, slot);
+    if (slot->group != NULL)
+        slot->group->n_left--;
     /* The next in its lane has been called. */
     if (slot->run.job.lane != NULL) {
         for (size_t i = 0; i < c->options.n_queues; i++) {
@@ -162,11 +167,6 @@ void coordinator_on_cancelled(void *data, int64_t job_id)
         slot->told = true;
         c->options.hands->ops->stop(c->options.hands, &slot->run, STOP_CANCELLED);
     }
-    LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
-        struct slot *slot = slot_of_link(waiting);
-
-        /* Which ends it: the database knows who asked. */
-        if (slot->run.job.id == job_id)
-            coordinator_release(c, slot);
-    }
+    /* Which ends it: the database knows who asked. */
+    coordinator_release_job(c, job_id);
 }

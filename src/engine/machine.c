@@ -70,4 +70,5 @@ void coordinator_on_went_on(void *data, struct slot *slot, bool cancelled)
     slot->sticky = false;
     slot_finish(slot, &outcome);
     settle_add(&c->settle, slot);
+    coordinator_pass_lane(c, slot);
 }

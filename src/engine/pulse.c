@@ -245,7 +245,7 @@ void coordinator_gauges(const struct coordinator *c, struct coordinator_gauges *
     *ret_gauges = (struct coordinator_gauges){
         .concurrency = (int64_t)p->tuner.now,
         .running = (int64_t)c->n_running,
-        .buffered = (int64_t)c->n_buffered,
+        .buffered = (int64_t)(c->n_buffered + c->n_behind),
         .unsettled = (int64_t)settle_pending(&c->settle),
         .runs_per_minute = p->runs_per_minute,
         .run_p50_us = quantile_at(&recent, 500),

@@ -71,6 +71,8 @@ void scan_claimed(
 {
     bool more;
     int n = job_claim_count(r, &more);
+    int n_lanes = 0;
+    int n_looked = 0; /* for; the others came along */
     bool any_lane = more;
     struct job_watermark last[2][JOB_PRIORITIES]; /* plain, in lanes */
 
@@ -82,6 +84,10 @@ void scan_claimed(
         struct job_watermark *level = &last[in_lane][job_claim_priority(r, row)];
 
         any_lane |= in_lane;
+        n_lanes += in_lane;
+        if (job_claim_along(r, row))
+            continue;
+        n_looked++;
         if (before(level, &at))
             *level = at;
     }
@@ -93,15 +99,17 @@ void scan_claimed(
         if (before(level, &at))
             *level = at;
     }
-    move_marks(scan->mark, last[0], full && n == limit);
+    move_marks(scan->mark, last[0], full && n_looked == limit);
     /* Lanes that somebody held are looked at again. */
     if (!more || job_claim_in_lane(r, n))
-        move_marks(scan->lane_mark, last[1], full && n == limit);
+        move_marks(scan->lane_mark, last[1], full && n_looked == limit);
     if (full) {
         scan->full_cost_us = took_us;
         scan->lanes = any_lane;
     }
-    scan->want_full = n < limit;
+    if (n > 0)
+        scan->mostly_lanes = n_lanes > n / 2;
+    scan->want_full = n_looked < limit;
     /* Where a full scan is too dear right now, the next look will do it. */
     scan->empty = n == 0 && !more && (full || !affordable(scan, now_us));
 }

@@ -23,11 +23,12 @@ struct scan {
     const char *queue; /* borrowed */
     struct job_watermark mark[JOB_PRIORITIES];
     struct job_watermark lane_mark[JOB_PRIORITIES]; /* of jobs in lanes */
-    bool empty;      /* nothing was found, and nobody has called since */
-    bool want_full;  /* nothing is left ahead of the marks */
-    bool called;     /* somebody says that there is work: it is most likely ahead of the marks */
-    bool lanes;      /* the last full scan met jobs in lanes: look for them every time */
-    int64_t full_us; /* steady clock when the last full scan began */
+    bool empty;        /* nothing was found, and nobody has called since */
+    bool want_full;    /* nothing is left ahead of the marks */
+    bool mostly_lanes; /* most of what was claimed last is in lanes */
+    bool called;       /* somebody says that there is work: it is most likely ahead of the marks */
+    bool lanes;        /* the last full scan met jobs in lanes: look for them every time */
+    int64_t full_us;   /* steady clock when the last full scan began */
     int64_t full_cost_us; /* how long it took */
 };
 

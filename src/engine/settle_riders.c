@@ -115,6 +115,25 @@ static void lanes_add(struct lanes *lanes, const struct slot *slot)
     lanes->ids[lanes->n++] = slot->run.job.id;
 }
 
+/* One that is done while others of its group are not has left a lane that nobody can enter yet. */
+static bool leaves(const struct slot *slot)
+{
+    const struct group *group = slot->group;
+
+    if (slot->run.job.lane == NULL || slot->sticky)
+        return false;
+    return group == NULL || group->n_left == group->n_batch ||
+           slot->item.outcome.kind != OUTCOME_DONE;
+}
+
+static void count_groups(struct slot *const *slots, size_t n, bool in)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (slots[i]->group != NULL && !slots[i]->sticky)
+            slots[i]->group->n_batch = in ? slots[i]->group->n_batch + 1 : 0;
+    }
+}
+
 /* Leaves them all; the next in each is called. */
 static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
 {
@@ -122,7 +141,7 @@ static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n, b
     struct lanes left = {0};
 
     for (size_t i = 0; i < n; i++) {
-        if (slots[i]->run.job.lane == NULL || slots[i]->sticky)
+        if (!leaves(slots[i]))
             continue;
         if (leave == NULL) {
             leave = batch_add(batch, STMT(lane_leave));
@@ -142,5 +161,10 @@ int settle_follow(struct batch *batch, struct slot *const *slots, size_t n, bool
     size_t added;
     int rc = add_children_end(batch, slots, n, may_be_over, true, &added);
 
-    return rc == 0 ? add_lanes(batch, slots, n, ret_lanes) : rc;
+    if (rc < 0)
+        return rc;
+    count_groups(slots, n, true);
+    rc = add_lanes(batch, slots, n, ret_lanes);
+    count_groups(slots, n, false);
+    return rc;
 }

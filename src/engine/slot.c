@@ -43,11 +43,63 @@ static int fill_machine(struct slot *slot, PGresult *result, int row)
     return 0;
 }
 
+static int by_lane(const void *left, const void *right)
+{
+    const struct slot *a = *(struct slot *const *)left;
+    const struct slot *b = *(struct slot *const *)right;
+    int order = strcmp(a->run.job.lane, b->run.job.lane);
+
+    return order != 0 ? order : (a->run.job.id > b->run.job.id) - (a->run.job.id < b->run.job.id);
+}
+
+/* Puts those that entered a lane together in line: all but the first of each lane wait. */
+static int make_groups(struct claim *claim, size_t n, size_t n_together)
+{
+    struct slot **members = calloc(n_together, sizeof(struct slot *));
+    size_t k = 0;
+
+    claim->groups = calloc(n_together, sizeof(*claim->groups));
+    if (members == NULL || claim->groups == NULL) {
+        free(members);
+        free(claim->groups);
+        claim->groups = NULL;
+        return PAWL_ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (claim->slots[i].together)
+            members[k++] = &claim->slots[i];
+    }
+    qsort(members, k, sizeof(struct slot *), by_lane);
+    for (size_t i = 0; i < k; i++) {
+        struct slot *slot = members[i];
+
+        if (i == 0 || strcmp(slot->run.job.lane, members[i - 1]->run.job.lane) != 0) {
+            slot->group = &claim->groups[claim->n_groups++];
+            list_init(&slot->group->waiting);
+        } else {
+            slot->group = members[i - 1]->group;
+            list_push(&slot->group->waiting, &slot->link);
+        }
+        slot->group->n_left++;
+    }
+    free(members);
+    return 0;
+}
+
+static void forget_slots(struct claim *claim, size_t n)
+{
+    while (n-- > 0)
+        free(claim->slots[n].machine);
+    free(claim->slots);
+    claim->slots = NULL;
+}
+
 int claim_fill(struct claim *claim, PGresult *result)
 {
     bool more;
     size_t n = (size_t)job_claim_count(result, &more);
     bool sorted = true;
+    size_t n_together = 0;
 
     claim->slots = calloc(n > 0 ? n : 1, sizeof(*claim->slots));
     if (claim->slots == NULL)
@@ -55,12 +107,11 @@ int claim_fill(struct claim *claim, PGresult *result)
     for (size_t i = 0; i < n; i++) {
         job_claim_row(result, (int)i, &claim->asked, &claim->slots[i].run.job);
         claim->slots[i].due_us = job_claim_due(result, (int)i);
+        claim->slots[i].together = job_claim_together(result, (int)i);
+        n_together += claim->slots[i].together;
         if (claim->slots[i].run.job.riders >= RIDER_MACHINE &&
             fill_machine(&claim->slots[i], result, (int)i) < 0) {
-            while (i-- > 0)
-                free(claim->slots[i].machine);
-            free(claim->slots);
-            claim->slots = NULL;
+            forget_slots(claim, i);
             return PAWL_ENOMEM;
         }
         sorted = sorted && (i == 0 || by_urgency(&claim->slots[i - 1], &claim->slots[i]) < 0);
@@ -74,6 +125,10 @@ int claim_fill(struct claim *claim, PGresult *result)
         list_init(&slot->link);
         slot->claim = claim;
         slot->item.job = &slot->run.job;
+    }
+    if (n_together > 0 && make_groups(claim, n, n_together) < 0) {
+        forget_slots(claim, n);
+        return PAWL_ENOMEM;
     }
     claim->result = result;
     claim->n_slots = n;
@@ -91,6 +146,7 @@ void claim_free(struct claim *claim)
             slot_clear(&claim->slots[i]);
     }
     free(claim->slots);
+    free(claim->groups);
     PQclear(claim->result);
     free(claim);
 }

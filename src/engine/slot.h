@@ -5,6 +5,7 @@
  * A slot is in exactly one place at a time, and each place is a state:
  *
  *     coordinator.buffered  claimed ahead of need; not started
+ *     group.waiting         likewise, and one of its lane is ahead of it
  *     coordinator.running   in the hands
  *     settle.waiting        finished; its outcome waits for the next flush
  *     settle.flying         its outcome is on the wire (an array: the answer names positions)
@@ -26,24 +27,37 @@
 
 struct slot;
 
+/* Jobs of one lane that were claimed together. They run one after the other, in the order of their ids;
+ * the first goes to the coordinator, the others wait here. The lane is left with the last of them. */
+struct group {
+    struct list waiting;
+    size_t n_left;  /* not settled */
+    size_t n_batch; /* of these, in the settle that is being made; 0 at all other times */
+};
+
 /* All that one job_claim took. Ends when the last of its jobs is settled. */
 struct claim {
     struct list link;       /* on lease.claims */
     struct job_claim asked; /* token, queue (borrowed from the options), worker */
     PGresult *result;       /* owned; kinds and payloads of the jobs point into it */
     struct slot *slots;     /* owned array */
-    size_t n_filled;        /* slots there are */
-    size_t n_slots;         /* slots that are not settled; the claim is over when there is none */
-    size_t n_unsent;        /* of these, not in a settle on the wire: at 0 that settle ends it */
-    int64_t renewed_us;     /* steady clock at the send of the claim or of the last renewal */
-    bool renewing;          /* the renewal under way names it */
-    bool lost; /* the database no longer knows it: its jobs' outcomes count for nothing */
+    struct group *groups;   /* owned array; NULL: none */
+    size_t n_groups;
+    size_t n_filled;    /* slots there are */
+    size_t n_slots;     /* slots that are not settled; the claim is over when there is none */
+    size_t n_unsent;    /* of these, not in a settle on the wire: at 0 that settle ends it */
+    int64_t renewed_us; /* steady clock at the send of the claim or of the last renewal */
+    bool renewing;      /* the renewal under way names it */
+    bool lost;          /* the database no longer knows it: its jobs' outcomes count for nothing */
 };
 
 struct slot {
     struct run run; /* what the hands see */
     struct list link;
     struct claim *claim;
+    struct group *group;          /* NULL: it is by itself */
+    bool together;                /* as the claim said */
+    bool passed;                  /* the next of its group has had its turn */
     int64_t due_us;               /* when it was due: orders the jobs of a claim */
     struct job_settle item;       /* filled in when the hands report; texts owned by the slot */
     char *result;                 /* owned */

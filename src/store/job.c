@@ -8,7 +8,9 @@
 #include "pg/result.h"
 #include "store/job_internal.h"
 
-#define PRIORITY_IN_LANE 10 /* jobs in lanes stand so much higher in the index */
+#define PRIORITY_IN_LANE  10 /* jobs in lanes stand so much higher in the index */
+#define PRIORITY_TOGETHER 20 /* in the answers of job_claim_lanes only, as the next one */
+#define PRIORITY_ALONG    30
 
 /* A parameter array with room for n elements in the parameters' own arena; marks them failed when
  * there is none. */
@@ -122,8 +124,10 @@ void job_claim_bind(struct params *p, const struct job_claim *claim)
     params_i64(p, claim->lease_ms);
     params_time_array(p, due, n);
     params_i64_array(p, ids, n);
-    if (claim->lanes)
+    if (claim->lanes) {
         params_i16_array(p, priorities, n);
+        params_i32(p, claim->together > 0 ? claim->together : 1);
+    }
 }
 
 int64_t job_claim_id(const PGresult *r, int row)
@@ -139,6 +143,16 @@ int16_t job_claim_priority(const PGresult *r, int row)
 bool job_claim_in_lane(const PGresult *r, int row)
 {
     return result_i16(r, row, 2) >= PRIORITY_IN_LANE;
+}
+
+bool job_claim_together(const PGresult *r, int row)
+{
+    return result_i16(r, row, 2) >= PRIORITY_TOGETHER;
+}
+
+bool job_claim_along(const PGresult *r, int row)
+{
+    return result_i16(r, row, 2) >= PRIORITY_ALONG;
 }
 
 int job_claim_count(const PGresult *r, bool *ret_more)

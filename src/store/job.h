@@ -113,6 +113,7 @@ struct job_claim {
     struct job_watermark from[JOB_PRIORITIES];      /* by priority */
     struct job_watermark lane_from[JOB_PRIORITIES]; /* the same for jobs in lanes */
     bool lanes;                                     /* jobs in lanes too: job_claim_lanes */
+    int32_t together; /* of a lane, to be run one after the other; 0 or 1: each by itself */
 };
 
 void job_claim_bind(struct params *p, const struct job_claim *claim);
@@ -126,6 +127,10 @@ bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine);
 int64_t job_claim_id(const PGresult *r, int row);
 int16_t job_claim_priority(const PGresult *r, int row);
 bool job_claim_in_lane(const PGresult *r, int row);
+/* It entered its lane with others, to be run one after the other. */
+bool job_claim_together(const PGresult *r, int row);
+/* And was not looked for: its due time says nothing about how far the claim got. */
+bool job_claim_along(const PGresult *r, int row);
 int64_t job_claim_due(const PGresult *r, int row);
 
 /* One job's outcome on its way to the database. */

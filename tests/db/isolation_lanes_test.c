@@ -210,6 +210,101 @@ static void a_strict_lane_that_changed_meanwhile_is_left_for_the_next_claim(void
                 "DROP POLICY held ON pawl.lane; DROP OWNED BY held_worker; DROP ROLE held_worker");
 }
 
+/* ── lanes: several together ── */
+
+static void take_together(struct sessions *t, struct taken *taken, int32_t limit, int32_t together)
+{
+    *taken = (struct taken){.asked = claim_of(t, limit)};
+    taken->asked.together = together;
+    job_claim_bind(begin(t->s), &taken->asked);
+    start(t, t->a, STMT(job_claim_lanes));
+    taken_read(taken, finish(t->a));
+}
+
+/* Some were looked for, some came along, one of these had been moved behind before. */
+static void several_of_a_lane_are_taken_together_and_fill_it_until_the_last_has_left(void **state)
+{
+    struct sessions *t = *state;
+    struct taken first;
+    struct taken all;
+
+    enqueue_in(t, "l", 6);
+    take(t, &first, t->a, 1);
+    settle_in_lane(t, t->a, &first, 0, as(OUTCOME_DONE));
+    testdb_exec(&t->s->db,
+                "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = due_at"
+                " WHERE id IN (2, 5)");
+    take_together(t, &all, 2, 4);
+    assert_int_equal(all.n, 4); /* 3 and 4, and with them 2 and 5 */
+    for (int row = 0; row < 4; row++) {
+        int64_t id = job_claim_id(all.r, row);
+
+        assert_true(job_claim_together(all.r, row));
+        assert_int_equal(job_claim_along(all.r, row), id == 2 || id == 5);
+        assert_int_equal(job_claim_priority(all.r, row), 4);
+    }
+    assert_int_equal(count_of(t->s, "pawl.job WHERE token IS NOT NULL AND isfinite(due_at)"), 4);
+    assert_int_equal(take_n(t, t->b, 5), 0); /* full: 6 is moved behind */
+    assert_text(t->s, BEHIND, "6");
+    for (size_t i = 0; i < 3; i++) {
+        settle_in_lane(t, t->a, &all, i, as(OUTCOME_DONE));
+        assert_text(t->s, BEHIND, "6");
+    }
+    settle_in_lane(t, t->a, &all, 3, as(OUTCOME_DONE));
+    assert_text(t->s, HOLDERS, "l{}");
+    assert_text(t->s, READY, "6");
+    taken_clear(&all);
+    taken_clear(&first);
+}
+
+/* One of them failed, and its next try is due: it has no place while the others run. */
+static void one_of_several_that_is_tried_again_waits_for_the_others(void **state)
+{
+    struct sessions *t = *state;
+    struct taken all;
+
+    enqueue_in(t, "l", 3);
+    take_together(t, &all, 1, 3);
+    assert_int_equal(all.n, 3);
+    /* Settled, but the lane is not left yet. */
+    assert_int_equal(step(t, t->a, settles(t, &all, 0, as(OUTCOME_RETRY))), 1);
+    assert_int_equal(take_n(t, t->b, 5), 0);
+    assert_text(t->s, BEHIND, "1");
+    settle_in_lane(t, t->a, &all, 1, as(OUTCOME_DONE));
+    assert_int_equal(take_n(t, t->b, 5), 0);
+    settle_in_lane(t, t->a, &all, 2, as(OUTCOME_DONE));
+    assert_text(t->s, READY, "1");
+    assert_int_equal(take_n(t, t->b, 5), 1);
+    taken_clear(&all);
+}
+
+static void only_lanes_with_one_place_no_rate_and_no_order_are_entered_together(void **state)
+{
+    static const char *const rules[] = {
+        "SELECT pawl.lane_set('q', 'l*', 2)",
+        "SELECT pawl.lane_set('q', 'l*', rate_per_s => 1)",
+        "SELECT pawl.lane_set('q', 'l*', strict => true)",
+    };
+    struct sessions *t = *state;
+    struct taken some;
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+        char lane[] = {'l', (char)('0' + i), '\0'};
+
+        testdb_exec(&t->s->db, "DELETE FROM pawl.job");
+        testdb_exec(&t->s->db, rules[i]);
+        enqueue_in(t, lane, 5);
+        /* The first claim of a strict lane makes it, and takes nothing. */
+        if (i == 2)
+            assert_int_equal(take_n(t, t->b, 5), 0);
+        take_together(t, &some, 5, 5);
+        assert_int_equal(some.n, i == 0 ? 2 : 1);
+        for (int row = 0; row < (int)some.n; row++)
+            assert_false(job_claim_together(some.r, row));
+        taken_clear(&some);
+    }
+}
+
 /* ── lanes: mending ── */
 
 static void a_mend_skips_a_lane_that_is_held_and_the_next_mends_it(void **state)
@@ -363,6 +458,9 @@ int main(void)
         session_test(two_make_the_same_lane_and_the_first_gives_up),
         session_test(two_who_make_several_lanes_do_not_deadlock),
         session_test(a_strict_lane_that_changed_meanwhile_is_left_for_the_next_claim),
+        session_test(several_of_a_lane_are_taken_together_and_fill_it_until_the_last_has_left),
+        session_test(one_of_several_that_is_tried_again_waits_for_the_others),
+        session_test(only_lanes_with_one_place_no_rate_and_no_order_are_entered_together),
         session_test(a_mend_skips_a_lane_that_is_held_and_the_next_mends_it),
         session_test(a_mend_keeps_who_entered_while_it_began),
         session_test(a_stale_leave_does_not_free_the_place_of_who_has_the_job_now),

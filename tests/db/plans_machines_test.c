@@ -133,7 +133,7 @@ static void assert_plans(const struct stmt *stmt, const char *const *wanted)
 
 #define NODES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static const struct stmt *claims(int32_t limit)
+static const struct stmt *claims(int32_t limit, int32_t together)
 {
     struct job_claim asked = {
         .queue = "q",
@@ -144,6 +144,7 @@ static const struct stmt *claims(int32_t limit)
         .worker = store.worker,
         .lease_ms = 60000,
         .lanes = true,
+        .together = together,
     };
 
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
@@ -158,7 +159,7 @@ static void a_claim_with_lanes_probes_indexes_and_updates_by_place(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
-        assert_plans(claims(limits[i]),
+        assert_plans(claims(limits[i], limits[i] == 1 ? 1 : 8),
                      NODES("Index Scan using job_pick on job c",
                            "Tid Scan on job j",
                            "lane_pkey on lane l",
@@ -184,7 +185,9 @@ static void no_plan_takes_more_than_the_limit(void **state)
         snprintf(sql, sizeof(sql), "SET %s = off", switches[i]);
         testdb_exec(&store.db, sql);
         for (size_t m = 0; m < 2; m++)
-            assert_int_equal(plan_of(claims(7), modes[m]), 7);
+            assert_int_equal(plan_of(claims(7, 1), modes[m]), 7);
+        /* Seven lanes, and eight of each. */
+        assert_in_range(plan_of(claims(7, 8), modes[0]), 7, 56);
         snprintf(sql, sizeof(sql), "RESET %s", switches[i]);
         testdb_exec(&store.db, sql);
     }

@@ -26,6 +26,7 @@ import json
 import os
 
 Start = collections.namedtuple('Start', 'process at_us line id attempt token')
+End = collections.namedtuple('End', 'process at_us line id attempt token')
 
 
 class Call:
@@ -84,7 +85,7 @@ class History:
             elif event == 'start':
                 self.starts.append(Start(process, at_us, number, int(words[0]), int(words[1]), words[2]))
             elif event == 'end':
-                self.ends.append((int(words[0]), words[2], words[3]))
+                self.ends.append(End(process, at_us, number, int(words[0]), int(words[1]), words[2]))
             elif event == 'counters':
                 self.counters.update({name: int(value) for name, value in split(words[0])})
 

@@ -3,6 +3,8 @@ lists them). Pure; each function takes the history and `found(invariant, text, k
 
 import collections
 
+from history import End
+
 CLAIMS = {'job_claim', 'job_claim_lanes'}
 LOST, DOUBLE, OTHER = 'lost', 'double', 'other'
 WIDE = 3  # jobs at a time in a lane whose name begins with "wide" (trace.sql); in others one
@@ -12,19 +14,41 @@ SLACK_US = 1000  # a commit's time is read a little apart from the commit
 # --- 6
 
 def lanes(history, found):
-    """Rows of one lane are in the order of their commits: whoever enters or leaves locks the lane."""
-    inside = collections.defaultdict(set)
+    """Rows of one lane are in the order of their commits: whoever enters or leaves locks the lane. A claim may take several of a
+    lane with one place together."""
+    inside = collections.defaultdict(dict)
+    places = {}
     for row in history.trace:
         if row['what'] != 'job' or row['lane'] is None:
             continue
         lane = (row['queue'], row['lane'])
         if row['op'] == 'DELETE' or row['token'] is None:
-            inside[lane].discard(row['id'])
+            inside[lane].pop(row['id'], None)
         elif row['old_token'] is None:
             most = WIDE if row['lane'].startswith('wide') else 1
-            if len(inside[lane]) >= most:
-                found(6, f'job {row["id"]} entered lane {lane} while {sorted(inside[lane])} ran in it: {row}', DOUBLE)
-            inside[lane].add(row['id'])
+            others = [job for job, token in inside[lane].items() if most > 1 or token != row['token']]
+            if len(others) >= most:
+                found(6, f'job {row["id"]} entered lane {lane} while {sorted(others)} ran in it: {row}', DOUBLE)
+            inside[lane][row['id']] = row['token']
+            if most == 1:
+                places[row['id'], row['token']] = lane
+    one_after_the_other(history, places, found)
+
+
+def one_after_the_other(history, places, found):
+    """Those that one claim took together, in the handlers of the process that has them."""
+    running = collections.defaultdict(set)
+    for event in sorted(history.starts + history.ends, key=lambda e: (e.process, e.line)):
+        lane = places.get((event.id, event.token))
+        if lane is None:
+            continue
+        here = running[event.process, event.token, lane]
+        if isinstance(event, End):
+            here.discard(event.id)
+            continue
+        if here - {event.id}:
+            found(6, f'job {event.id} began while {sorted(here)} ran in lane {lane}: {event}', DOUBLE)
+        here.add(event.id)
 
 
 # --- 7

@@ -86,6 +86,27 @@ def lane_of_the_dead(s):
     s.settle(1310, 'b', 1, 2, 't3', **where)
 
 
+def together(s, ends_ms):
+    """One claim takes two of a lane; the first handler ends at ends_ms, the second begins at 30 ms."""
+    where = {'queue': 'q', 'lane': 'l1'}
+    s.enqueue(0, 1, **where)
+    s.enqueue(0, 2, **where)
+    s.call('a', 10, 'claim', 't1', 'ok', '1:1,2:1')
+    for job in (1, 2):
+        s.row(11, 'job_claim_lanes', 'job', 'UPDATE', id=job, token='t1', attempt=1, old_attempt=0, **where)
+    s.row(11, 'job_claim_lanes', 'claim', 'INSERT', token='t1', lease_us=2000000)
+    said = sorted([(13, 'start 1 1 t1'), (ends_ms, 'end 1 1 t1 done'), (30, 'start 2 1 t1'), (50, 'end 2 1 t1 done')])
+    for at_ms, text in said:
+        s.say('a', at_ms, text)
+    s.call('a', 60, 'settle', '1:t1:done,2:t1:done', 'ok', '1:t1:done,2:t1:done')
+    for job in (1, 2):
+        s.row(61, 'job_settle_done', 'job', 'DELETE', id=job, old_token='t1', old_attempt=1, **where)
+        s.end(61, job, 1, 'done')
+    s.row(61, 'job_settle_done', 'claim', 'DELETE', token='t1')
+
+
+case('two that a claim took together and that run one after the other pass', lambda s: together(s, 20))
+case('6: two that a claim took together and that run at once are seen', lambda s: together(s, 40), (6, DOUBLE))
 case('a lane in which one follows the other passes', lambda s: in_lane(s, 40))
 case('a wide lane lets three in', lambda s: in_lane(s, 20, 'wide1', 3))
 case('a lane whose holder died is free after the sweep', lane_of_the_dead)
