@@ -13,7 +13,7 @@
 --             $18 text[] kinds, $19 bytea[] payloads, $20 int2[] priorities, $21 int4[] max attempts;
 --             $22 int4[] how many children each of the input has
 -- Rows: n int8: the position in the input, from 1, of each that went on; cancelled bool: its end was asked for;
---       due_ms int8: until it is due, NULL while it waits for something else than time
+--       due_ms int8: until it is due, NULL while it waits for something else than time; tid tid: where its row is now
 -- Locks: the jobs, their signals, then the claims that end
 -- Index: job_pkey, signal_pkey, child_pkey, claim_pkey, sleeper_pkey
 -- Roles: worker
@@ -89,7 +89,7 @@ WITH input AS MATERIALIZED (
     RETURNING i.n, i.id, i.outcome, i.shown, i.progress, j.riders, j.joins, j.cancel_by IS NOT NULL AS cancelled,
               CASE WHEN j.due_at < 'infinity'
                    THEN (pg_catalog.date_part('epoch', j.due_at - pg_catalog.clock_timestamp()) * 1000::float8)::int8
-              END AS due_ms
+              END AS due_ms, j.ctid AS tid
 ), used AS MATERIALIZED (
     SELECT m.id AS job_id, ids.id, m.progress
     FROM moved AS m
@@ -119,4 +119,4 @@ WITH input AS MATERIALIZED (
     DELETE FROM pawl.claim AS c
     WHERE c.token = ANY ($15::uuid[])
 )
-SELECT n, cancelled, due_ms FROM moved
+SELECT n, cancelled, due_ms, tid FROM moved

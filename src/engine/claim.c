@@ -32,101 +32,6 @@ static void back_off(struct coordinator *c)
     c->backoff_ms = c->backoff_ms * 2 < CLAIM_ERROR_MAX_MS ? c->backoff_ms * 2 : CLAIM_ERROR_MAX_MS;
 }
 
-/* To the settle without having been run. */
-static void give_back(struct coordinator *c, struct slot *slot, const struct outcome *outcome)
-{
-    list_remove(&slot->link);
-    slot_finish(slot, outcome);
-    settle_add(&c->settle, slot);
-}
-
-static const struct outcome released = {.kind = OUTCOME_RELEASE, .delay_ms = -1};
-
-static bool may_go_on(const struct coordinator *c, const struct slot *slot)
-{
-    return c->state == COORDINATOR_WORKING && !slot->claim->lost && !c->pulse.gate.closed &&
-           coordinator_may_start(c, slot);
-}
-
-void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
-{
-    if (slot->group == NULL || slot->passed)
-        return;
-    slot->passed = true;
-    while (!list_empty(&slot->group->waiting)) {
-        struct slot *next = slot_of_link(slot->group->waiting.next);
-
-        c->n_behind--;
-        list_remove(&next->link);
-        if (may_go_on(c, next) && !coordinator_screen(c, next)) {
-            list_unshift(&c->buffered, &next->link);
-            c->n_buffered++;
-            return;
-        }
-        next->passed = true;
-        if (list_empty(&next->link)) /* not settled by the screen */
-            give_back(c, next, &released);
-    }
-}
-
-void coordinator_release(struct coordinator *c, struct slot *slot)
-{
-    c->n_buffered--;
-    give_back(c, slot, &released);
-    coordinator_pass_lane(c, slot);
-}
-
-/* Of those that wait for one of their lane: all (0), or one job. */
-static void release_behind(struct coordinator *c, int64_t job_id)
-{
-    LIST_FOREACH(link, &c->lease.claims) {
-        struct claim *claim = LIST_ENTRY(link, struct claim, link);
-
-        for (size_t i = 0; i < claim->n_groups; i++) {
-            LIST_FOREACH_SAFE(waiting, after, &claim->groups[i].waiting) {
-                struct slot *slot = slot_of_link(waiting);
-
-                if (job_id != 0 && slot->run.job.id != job_id)
-                    continue;
-                c->n_behind--;
-                slot->passed = true;
-                give_back(c, slot, &released);
-            }
-        }
-    }
-}
-
-void coordinator_release_buffered(struct coordinator *c)
-{
-    if (c->n_behind > 0)
-        release_behind(c, 0);
-    while (!list_empty(&c->buffered))
-        coordinator_release(c, slot_of_link(c->buffered.next));
-}
-
-/* Rare, so a walk along the lists does. */
-void coordinator_release_job(struct coordinator *c, int64_t job_id)
-{
-    LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
-        struct slot *slot = slot_of_link(waiting);
-
-        if (slot->run.job.id == job_id)
-            coordinator_release(c, slot);
-    }
-    if (c->n_behind > 0)
-        release_behind(c, job_id);
-}
-
-void coordinator_release_open(struct coordinator *c)
-{
-    LIST_FOREACH_SAFE(link, after, &c->buffered) {
-        struct slot *slot = slot_of_link(link);
-
-        if (!coordinator_may_start(c, slot))
-            coordinator_release(c, slot);
-    }
-}
-
 static void hand_out(struct coordinator *c, struct slot *slot)
 {
     struct pawl_err err = {0};
@@ -145,7 +50,7 @@ static void hand_out(struct coordinator *c, struct slot *slot)
     }
     log_error_err(c->options.log, "job_run", &err, LOG_INT("job", slot->run.job.id));
     c->n_running--;
-    give_back(
+    coordinator_give_back(
         c, slot, &(struct outcome){.kind = OUTCOME_RETRY, .error = err.message, .delay_ms = -1});
     coordinator_pass_lane(c, slot);
 }

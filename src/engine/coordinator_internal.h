@@ -1,5 +1,5 @@
 /*
- * coordinator_internal: what coordinator.c (life), claim.c (finding work), finish.c (from the hands
+ * coordinator_internal: what coordinator.c (life), claim.c (finding work), release.c (giving it back), finish.c (from the hands
  * to the settle), pulse.c (memory, kinds that fail) and concurrency.c share.
  *
  * Callbacks only change the state and add to lists. What follows from it happens once at the end of
@@ -107,14 +107,20 @@ struct coordinator {
 /* claim.c */
 void coordinator_pump(struct coordinator *c);     /* claims, if there is room and may be work */
 void coordinator_dispatch(struct coordinator *c); /* from the buffer to the hands */
+bool coordinator_all_empty(const struct coordinator *c);
+void coordinator_look(void *data);
+void coordinator_on_notify(void *data, const char *channel, const char *payload);
+
+/* release.c */
+/* To the settle without having been run. */
+void coordinator_give_back(struct coordinator *c, struct slot *slot, const struct outcome *outcome);
 void coordinator_release(struct coordinator *c, struct slot *slot);  /* one of the buffered */
 void coordinator_release_buffered(struct coordinator *c);            /* and those behind them */
 void coordinator_release_job(struct coordinator *c, int64_t job_id); /* if it was not started */
 /* It does not run any more: the next of its group may, if there is one. */
 void coordinator_pass_lane(struct coordinator *c, struct slot *slot);
-bool coordinator_all_empty(const struct coordinator *c);
-void coordinator_look(void *data);
-void coordinator_on_notify(void *data, const char *channel, const char *payload);
+/* Gives back what was claimed and not started, where its kind is left alone now. */
+void coordinator_release_open(struct coordinator *c);
 
 /* pulse.c */
 void coordinator_pulse_init(struct coordinator *c);
@@ -131,8 +137,6 @@ void coordinator_note_finished(struct coordinator *c,
 void coordinator_note_settled(struct coordinator *c, struct slot *slot, const char *state);
 /* Gives back all that was claimed and not started, also what waits in the hands. */
 void coordinator_recall(struct coordinator *c);
-/* Gives back what was claimed and not started, where its kind is left alone now. */
-void coordinator_release_open(struct coordinator *c);
 
 /* concurrency.c */
 void coordinator_tune(struct coordinator *c, int64_t now_us);

@@ -47,7 +47,9 @@ struct load {
     size_t n_ended;
     struct slot *others[SETTLE_BATCH_MAX]; /* all but done plain jobs, and machines that go on */
     size_t n_others;
-    struct slot *steps[SETTLE_BATCH_MAX]; /* machines that go on */
+    struct slot *nexts[SETTLE_BATCH_MAX]; /* machines that simply go on here */
+    size_t n_nexts;
+    struct slot *steps[SETTLE_BATCH_MAX]; /* other machines that go on */
     bool sticky[SETTLE_BATCH_MAX];
     size_t n_steps;
 };
@@ -106,6 +108,16 @@ static bool is_plainly_done(const struct slot *slot)
            (slot->run.job.riders & ~RIDERS_DONE) == 0;
 }
 
+/* It goes on here, at once, nothing else hangs off it, and its row is where it was last seen. */
+static bool is_plainly_next(const struct slot *slot)
+{
+    const struct machine *machine = slot->run.job.machine;
+
+    return slot->sticky && slot->item.outcome.kind == OUTCOME_NEXT && !slot->moved &&
+           (slot->run.job.riders & ~RIDERS_NEXT) == 0 &&
+           (machine == NULL || machine->shown == NULL);
+}
+
 /* Those that end, or wait, are not here any more: the claim of which the last one is on its way is
  * over. */
 static void count_out(struct settle *settle, struct load *load)
@@ -129,7 +141,7 @@ static void gather(struct settle *settle, struct load *load)
     size_t bytes = 0;
     size_t n = 0;
 
-    load->n_ended = load->n_others = load->n_steps = 0;
+    load->n_ended = load->n_others = load->n_nexts = load->n_steps = 0;
     for (size_t all = 0; all < most && !list_empty(&settle->waiting); all++) {
         struct slot *slot = slot_of_link(settle->waiting.next);
 
@@ -137,7 +149,9 @@ static void gather(struct settle *settle, struct load *load)
         if (all > 0 && bytes > SETTLE_BYTES_MAX)
             break;
         list_remove(&slot->link);
-        if (goes_on(slot)) {
+        if (is_plainly_next(slot)) {
+            load->nexts[load->n_nexts++] = slot;
+        } else if (goes_on(slot)) {
             load->sticky[load->n_steps] = slot->sticky;
             load->steps[load->n_steps++] = slot;
         } else if (is_plainly_done(slot)) {
@@ -153,6 +167,9 @@ static void gather(struct settle *settle, struct load *load)
     memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
     n += load->n_others;
     settle->n_flying_ended = n;
+    settle->n_flying_next = load->n_nexts;
+    memcpy(settle->flying + n, load->nexts, load->n_nexts * sizeof(*load->nexts));
+    n += load->n_nexts;
     memcpy(settle->flying + n, load->steps, load->n_steps * sizeof(*load->steps));
     settle->n_flying = n + load->n_steps;
     settle->n_waiting -= settle->n_flying;
@@ -201,12 +218,41 @@ static void on_step(struct settle *settle, struct slot **slot, bool cancelled)
     settle->options.went_on(settle->options.data, here, cancelled);
 }
 
+static void on_nexts(struct settle *settle, const PGresult *r, struct slot **flying)
+{
+    for (int row = 0; r != NULL && row < PQntuples(r); row++) {
+        size_t i;
+        bool cancelled;
+        uint64_t place;
+
+        job_settle_next_row(r, row, &i, &cancelled, &place);
+        flying[i]->run.job.place = place;
+        on_step(settle, &flying[i], cancelled);
+    }
+}
+
+static void on_steps(struct settle *settle, const PGresult *r, struct slot **flying)
+{
+    for (int row = 0; r != NULL && row < PQntuples(r); row++) {
+        size_t i;
+        bool cancelled;
+        uint64_t place;
+
+        job_settle_step_row(r, row, &i, &cancelled, &place);
+        flying[i]->run.job.place = place;
+        flying[i]->moved = false;
+        if (!flying[i]->sticky)
+            settle->options.due(settle->options.data, flying[i], job_settle_due_ms(r, row));
+        on_step(settle, &flying[i], cancelled);
+    }
+}
+
 /* One that is not where the claim left it, or was stale: job_settle knows, and the answer is in the
  * next flush. */
 static void send_again(struct settle *settle, struct slot **slot)
 {
     (*slot)->moved = true;
-    (*slot)->claim->n_unsent++;
+    (*slot)->claim->n_unsent += !(*slot)->sticky;
     list_unshift(&settle->waiting, &(*slot)->link);
     settle->n_waiting++;
     *slot = NULL;
@@ -226,18 +272,16 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     size_t n = settle->n_flying;
     size_t n_done = settle->n_flying_done;
     size_t n_ended = settle->n_flying_ended;
+    size_t n_before_steps = n_ended + settle->n_flying_next;
     size_t answer = settle->n_before;
     const PGresult *done = n_done > 0 ? end->results[answer++] : NULL;
     const PGresult *others = n_ended > n_done ? end->results[answer++] : NULL;
-    const PGresult *steps = n > n_ended ? end->results[answer++] : NULL;
+    const PGresult *nexts = n_before_steps > n_ended ? end->results[answer++] : NULL;
+    const PGresult *steps = n > n_before_steps ? end->results[answer++] : NULL;
 
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
         hand_back(
             settle, &flying[job_settle_done_row(done, row, settle->done_ids, n_done)], "done");
-    for (size_t i = 0; i < n_done; i++) {
-        if (flying[i] != NULL)
-            send_again(settle, &flying[i]);
-    }
     for (int row = 0; others != NULL && row < PQntuples(others); row++) {
         size_t i;
         const char *state;
@@ -247,15 +291,11 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
             settle->options.data, flying[n_done + i], job_settle_due_ms(others, row));
         hand_back(settle, &flying[n_done + i], state);
     }
-    for (int row = 0; steps != NULL && row < PQntuples(steps); row++) {
-        size_t i;
-        bool cancelled;
-
-        job_settle_step_row(steps, row, &i, &cancelled);
-        if (!flying[n_ended + i]->sticky)
-            settle->options.due(
-                settle->options.data, flying[n_ended + i], job_settle_due_ms(steps, row));
-        on_step(settle, &flying[n_ended + i], cancelled);
+    on_nexts(settle, nexts, flying + n_ended);
+    on_steps(settle, steps, flying + n_before_steps);
+    for (size_t i = 0; i < n_before_steps; i++) {
+        if (flying[i] != NULL && (i < n_done || i >= n_ended))
+            send_again(settle, &flying[i]);
     }
     /* What is missing from the answers was no longer ours. */
     for (size_t i = 0; i < n; i++) {
@@ -357,16 +397,19 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
         return false;
     struct params *done = n_done > 0 ? batch_add(batch, STMT(job_settle_done)) : NULL;
     struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
+    struct params *nexts = load->n_nexts > 0 ? batch_add(batch, STMT(job_settle_next)) : NULL;
     struct params *steps = load->n_steps > 0 ? batch_add(batch, STMT(job_settle_step)) : NULL;
     size_t n_ended = load->n_ended;
 
     if ((n_done > 0 && done == NULL) || (load->n_others > 0 && others == NULL) ||
-        (load->n_steps > 0 && steps == NULL))
+        (load->n_nexts > 0 && nexts == NULL) || (load->n_steps > 0 && steps == NULL))
         return false;
+    if (nexts != NULL)
+        job_settle_next_bind(nexts, items + settle->n_flying_ended, load->n_nexts);
     /* Claims end with the last statement, when all their jobs are gone. */
     if (steps != NULL) {
         job_settle_step_bind(steps,
-                             items + settle->n_flying_ended,
+                             items + settle->n_flying_ended + load->n_nexts,
                              load->sticky,
                              load->n_steps,
                              load->ended,

@@ -48,13 +48,16 @@ struct settle_options {
 struct settle {
     struct settle_options options;
     struct list waiting;
-    struct slot *flying[SETTLE_BATCH_MAX]; /* the done ones first, the machines that go on last */
+    struct slot
+        *flying[SETTLE_BATCH_MAX]; /* done plain ones, all others that end, machines that simply go
+                                              on here, all others that go on */
     size_t n_waiting;
     size_t n_flying;
     size_t n_sticky; /* of both: machines that come back */
     size_t n_flying_done;
     int64_t done_ids[SETTLE_BATCH_MAX]; /* of those */
     size_t n_flying_ended;              /* with the done ones */
+    size_t n_flying_next;               /* of those behind them */
     size_t n_before;                    /* statements before those that settle them */
     bool lanes_left;                    /* the last statement is about lanes */
     uv_timer_t retry;                   /* runs while a failed flush waits to be sent again */

@@ -160,9 +160,17 @@ void job_settle_step_bind(struct params *p,
                           size_t n,
                           const struct uuid *ended,
                           size_t n_ended);
+/* The same for NEXT at once that is sticky, of machines without children (RIDERS_NEXT) that were shown no signals,
+ * and whose place is known. */
+#define RIDERS_NEXT (RIDER_LANE | RIDER_GUARD | RIDER_PARENT | RIDER_META | RIDER_MACHINE)
+void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
+void job_settle_next_row(
+    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
+
 /* ret_item: index into `items`. ret_cancelled: its end was asked for; one that is sticky must be
  * cancelled by its worker. */
-void job_settle_step_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled);
+void job_settle_step_row(
+    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
 
 /* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice, of
  * jobs whose place is known and whose end concerns nobody else (RIDERS_DONE). */

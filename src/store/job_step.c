@@ -251,8 +251,51 @@ bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
     return true;
 }
 
-void job_settle_step_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled)
+void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n)
+{
+    int64_t *ids = arena_new_array(p->arena, n, int64_t);
+    struct uuid *tokens = arena_new_array(p->arena, n, struct uuid);
+    uint64_t *places = arena_new_array(p->arena, n, uint64_t);
+    const char **names = arena_new_array(p->arena, n, const char *);
+    struct bytes *states = arena_new_array(p->arena, n, struct bytes);
+    const char **lines = arena_new_array(p->arena, n, const char *);
+
+    if (ids == NULL || tokens == NULL || places == NULL || names == NULL || states == NULL ||
+        lines == NULL) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct going_on *on = items[i]->outcome.on;
+
+        ids[i] = items[i]->job->id;
+        tokens[i] = items[i]->job->token;
+        places[i] = items[i]->job->place;
+        names[i] = on->step;
+        states[i] = (struct bytes){on->state, on->state_len};
+        lines[i] = job_timeline_line(p->arena, items[i]);
+        p->failed |= lines[i] == NULL;
+    }
+    params_i64_array(p, ids, n);
+    params_uuid_array(p, tokens, n);
+    params_tid_array(p, places, n);
+    params_text_array(p, names, n);
+    params_bytes_array(p, states, n);
+    params_text_array(p, lines, n);
+}
+
+void job_settle_next_row(
+    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place)
 {
     *ret_item = (size_t)result_i64(r, row, 0) - 1;
     *ret_cancelled = result_bool(r, row, 1);
+    *ret_place = result_tid(r, row, 2);
+}
+
+void job_settle_step_row(
+    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place)
+{
+    *ret_item = (size_t)result_i64(r, row, 0) - 1;
+    *ret_cancelled = result_bool(r, row, 1);
+    *ret_place = result_tid(r, row, 3);
 }

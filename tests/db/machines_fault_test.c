@@ -54,7 +54,7 @@ static void a_sticky_machine_learns_of_its_end_from_its_settle(void **state)
     PGconn *other = session(f, "BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SELECT pawl.cancel(1, 'me')");
 
     crew_let_go(&crew);
-    run_until(f, count_of(f, WAITING("job_settle_step")) == 1);
+    run_until(f, count_of(f, WAITING("job_settle_next")) == 1);
     PQclear(PQexec(other, "COMMIT"));
     PQfinish(other);
     run_until_over(f, 1);
@@ -297,7 +297,7 @@ static void a_stop_releases_a_sticky_machine_whose_settle_is_under_way(void **st
     PGconn *other = session(f, "BEGIN; SELECT FROM pawl.job FOR UPDATE");
 
     crew_let_go(&crew);
-    run_until(f, count_of(f, WAITING("job_settle_step")) == 1);
+    run_until(f, count_of(f, WAITING("job_settle_next")) == 1);
     coordinator_stop(crew.c);
     PQfinish(other);
     crew_end(&crew);

@@ -194,12 +194,13 @@ static void no_plan_takes_more_than_the_limit(void **state)
     testdb_exec(&store.db, "SET auto_explain.log_min_duration = 0");
 }
 
+static const struct job_settle *pointers[2000];
+
 /* Outcomes of jobs 2, 4, 6, … of which none is ours: how they are reached is the same. */
 static const struct stmt *settles(enum outcome_kind kind, size_t n)
 {
     static struct job jobs[2000];
     static struct job_settle items[2000];
-    static const struct job_settle *pointers[2000];
     static bool sticky[2000];
     static const struct going_on on = {.step = "s", .awaits = "paid"};
     static const struct machine machine = {.shown = "1,2", .step = "r"};
@@ -234,6 +235,16 @@ static void outcomes_reach_jobs_parents_keys_and_signals_by_their_ids(void **sta
                            "signal_pkey"));
         assert_plans(settles(OUTCOME_AWAIT, settle_sizes[i]),
                      NODES("Index Scan using job_pkey on job j", "signal_pkey", "child_pkey"));
+    }
+}
+
+static void the_next_step_reaches_its_machine_where_it_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
+        settles(OUTCOME_NEXT, settle_sizes[i]);
+        job_settle_next_bind(begin(&store), pointers, settle_sizes[i]);
+        assert_plans(STMT(job_settle_next), NODES("Tid Scan on job j"));
     }
 }
 
@@ -314,6 +325,7 @@ int main(void)
         cmocka_unit_test(a_claim_with_lanes_probes_indexes_and_updates_by_place),
         cmocka_unit_test(no_plan_takes_more_than_the_limit),
         cmocka_unit_test(outcomes_reach_jobs_parents_keys_and_signals_by_their_ids),
+        cmocka_unit_test(the_next_step_reaches_its_machine_where_it_is),
         cmocka_unit_test(whoever_leaves_lanes_reaches_them_and_the_next_by_indexes),
         cmocka_unit_test(mending_reaches_lanes_and_jobs_by_indexes),
         cmocka_unit_test(a_sweep_reaches_jobs_parents_and_keys_by_their_ids),

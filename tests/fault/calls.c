@@ -38,7 +38,8 @@ struct call {
     size_t n_statements;
     struct part done;
     struct part others;
-    struct part steps; /* of machines that go on */
+    struct part nexts; /* of machines that simply go on */
+    struct part steps; /* of others that go on */
     struct items text;
     batch_fn fn;
     void *data;
@@ -68,6 +69,8 @@ void __real_job_settle_step_bind(struct params *p, const struct job_settle *cons
                                  size_t n, const struct uuid *ended, size_t n_ended);
 void __wrap_job_settle_step_bind(struct params *p, const struct job_settle *const *items, const bool *sticky,
                                  size_t n, const struct uuid *ended, size_t n_ended);
+void __real_job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
+void __wrap_job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
 void __real_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
                              size_t n_tokens, int64_t lease_ms, const struct worker_beat *beat);
 void __wrap_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
@@ -90,6 +93,7 @@ static const char *op_of(const struct stmt *stmt)
         return "claim";
     case STMT_job_settle:
     case STMT_job_settle_done:
+    case STMT_job_settle_next:
     case STMT_job_settle_step:
         return "settle";
     case STMT_claim_renew:
@@ -117,6 +121,8 @@ struct params *__wrap_batch_add(struct batch *batch, const struct stmt *stmt)
         being_made->done.answer = being_made->n_statements;
     else if (stmt->id == STMT_job_settle)
         being_made->others.answer = being_made->n_statements;
+    else if (stmt->id == STMT_job_settle_next)
+        being_made->nexts.answer = being_made->n_statements;
     else if (stmt->id == STMT_job_settle_step)
         being_made->steps.answer = being_made->n_statements;
     being_made->n_statements++;
@@ -185,6 +191,18 @@ void __wrap_job_settle_done_bind(struct params *p,
     __real_job_settle_done_bind(p, items, n, worker, ended, n_ended);
 }
 
+void __wrap_job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n)
+{
+    bool *sticky = malloc(n * sizeof(*sticky));
+
+    if (sticky == NULL)
+        abort();
+    memset(sticky, true, n);
+    note_settles(&being_made->nexts, items, sticky, n);
+    free(sticky);
+    __real_job_settle_next_bind(p, items, n);
+}
+
 void __wrap_job_settle_step_bind(struct params *p,
                                  const struct job_settle *const *items,
                                  const bool *sticky,
@@ -223,11 +241,17 @@ static void tell_claimed(struct call *call, const PGresult *r)
     }
 }
 
+static bool is_of(const struct part *part, size_t i)
+{
+    return i >= part->first && i - part->first < part->n;
+}
+
 static void tell_settled(struct call *call, const struct batch_end *end)
 {
     const char **states = calloc(call->n_items + 1, sizeof(*states));
     const PGresult *done = call->done.n > 0 ? end->results[call->done.answer] : NULL;
     const PGresult *others = call->others.n > 0 ? end->results[call->others.answer] : NULL;
+    const PGresult *nexts = call->nexts.n > 0 ? end->results[call->nexts.answer] : NULL;
     const PGresult *steps = call->steps.n > 0 ? end->results[call->steps.answer] : NULL;
 
     int64_t *ids = calloc(call->done.n + 1, sizeof(*ids));
@@ -245,17 +269,26 @@ static void tell_settled(struct call *call, const struct batch_end *end)
         job_settle_row(others, row, &i, &state);
         states[call->others.first + i] = state;
     }
-    for (int row = 0; steps != NULL && row < PQntuples(steps); row++) {
+    for (int row = 0; nexts != NULL && row < PQntuples(nexts); row++) {
+        uint64_t place;
         bool cancelled;
         size_t i;
 
-        job_settle_step_row(steps, row, &i, &cancelled);
+        job_settle_next_row(nexts, row, &i, &cancelled, &place);
+        states[call->nexts.first + i] = "stuck";
+    }
+    for (int row = 0; steps != NULL && row < PQntuples(steps); row++) {
+        uint64_t place;
+        bool cancelled;
+        size_t i;
+
+        job_settle_step_row(steps, row, &i, &cancelled, &place);
         states[call->steps.first + i] =
             strcmp(call->items[call->steps.first + i].outcome, "stick") == 0 ? "stuck" : "on";
     }
     for (size_t i = 0; i < call->n_items; i++) {
         /* Not where it was, or stale: the next settle tells. */
-        if (states[i] == NULL && i - call->done.first < call->done.n)
+        if (states[i] == NULL && (is_of(&call->done, i) || is_of(&call->nexts, i)))
             continue;
         items_add(&call->text,
                   "%lld:%s:%s",

@@ -24,7 +24,8 @@ import relations
 from relations import CLAIMS, DOUBLE, LOST, OTHER
 
 TERMINAL = {'done', 'failed', 'cancelled'}
-SETTLES = {'job_settle', 'job_settle_done', 'job_settle_step'}
+STEPS = {'job_settle_next', 'job_settle_step'}
+SETTLES = {'job_settle', 'job_settle_done', *STEPS}
 CANCELS = {'job_cancel', None}  # None: at its commit, when the job ran at first and then did not
 # By outcome: the attempt afterwards, from the one before; the machines' begin anew with each step.
 ATTEMPTS = {'snooze': lambda n: n - 1, 'release': lambda n: n - 1, 'wait': lambda n: n - 1, 'stick': lambda n: 1,
@@ -166,7 +167,7 @@ class Checker:
             self.found(5, f'job {job} was left as {state.get(job)} and found as {row}', DOUBLE)
         state[job] = 'gone' if row['op'] == 'DELETE' else (row['attempt'], row['token'])
         if row['op'] == 'UPDATE' and (row['attempt'], row['token']) == (row['old_attempt'], row['old_token']) and \
-                statement != 'job_settle_step':
+                statement not in STEPS:
             return  # its due time, or what it waits for: a signal, a child, a lane
         if statement in CLAIMS:
             self.claim(row)
