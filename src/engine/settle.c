@@ -45,6 +45,7 @@ void settle_add(struct settle *settle, struct slot *slot)
 struct load {
     struct uuid ended[SETTLE_BATCH_MAX]; /* tokens of claims of which no job is left */
     size_t n_ended;
+    bool children;                         /* among the done ones */
     struct slot *others[SETTLE_BATCH_MAX]; /* all but done plain jobs, and machines that go on */
     size_t n_others;
     struct slot *nexts[SETTLE_BATCH_MAX]; /* machines that simply go on here */
@@ -101,7 +102,7 @@ static bool goes_on(const struct slot *slot)
     return slot->item.outcome.kind >= OUTCOME_NEXT;
 }
 
-/* Its end concerns nobody else, and its row is where the claim left it. */
+/* Its end concerns nobody else but a parent, and its row is where the claim left it. */
 static bool is_plainly_done(const struct slot *slot)
 {
     return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved &&
@@ -142,6 +143,7 @@ static void gather(struct settle *settle, struct load *load)
     size_t n = 0;
 
     load->n_ended = load->n_others = load->n_nexts = load->n_steps = 0;
+    load->children = false;
     for (size_t all = 0; all < most && !list_empty(&settle->waiting); all++) {
         struct slot *slot = slot_of_link(settle->waiting.next);
 
@@ -156,6 +158,7 @@ static void gather(struct settle *settle, struct load *load)
             load->steps[load->n_steps++] = slot;
         } else if (is_plainly_done(slot)) {
             settle->flying[n++] = slot;
+            load->children |= (slot->run.job.riders & RIDER_PARENT) != 0;
         } else {
             load->others[load->n_others++] = slot;
         }
@@ -395,7 +398,8 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
 
     if (settle_let_go(batch, settle->flying, settle->n_flying, &settle->n_before) < 0)
         return false;
-    struct params *done = n_done > 0 ? batch_add(batch, STMT(job_settle_done)) : NULL;
+    const struct stmt *how = load->children ? STMT(job_settle_children) : STMT(job_settle_done);
+    struct params *done = n_done > 0 ? batch_add(batch, how) : NULL;
     struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
     struct params *nexts = load->n_nexts > 0 ? batch_add(batch, STMT(job_settle_next)) : NULL;
     struct params *steps = load->n_steps > 0 ? batch_add(batch, STMT(job_settle_step)) : NULL;

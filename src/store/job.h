@@ -173,8 +173,9 @@ void job_settle_step_row(
     const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
 
 /* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice, of
- * jobs whose place is known and whose end concerns nobody else (RIDERS_DONE). */
-#define RIDERS_DONE (RIDER_LANE | RIDER_META)
+ * jobs whose place is known and whose end concerns nobody else (RIDERS_DONE) but a parent. With children among
+ * them: for job_settle_children. */
+#define RIDERS_DONE (RIDER_LANE | RIDER_META | RIDER_PARENT)
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,

@@ -161,6 +161,13 @@ static void a_settle_of_what_is_done_reaches_its_jobs_where_they_are(void **stat
                          " ARRAY[" UUID "]::uuid[], array_fill('(1,1)'::tid, '{#}'), '{q}')");
         assert_plans(
             STMT(job_settle_done), arguments, NODES("Tid Scan on job j", "on claim c"), NO_SCAN);
+        assert_plans(STMT(job_settle_children),
+                     arguments,
+                     NODES("Tid Scan on job j",
+                           "Index Scan using job_pkey on job k",
+                           "Index Scan using job_pkey on job p",
+                           "on claim c"),
+                     NO_SCAN);
     }
 }
 
