@@ -7,7 +7,8 @@
 --       parent_id int8 or NULL, tags text (a JSON array) or NULL, trace text or NULL, cancel_by text or NULL,
 --       progress text or NULL; of machines, else NULL: step text (NULL also: the first), step_state bytea, timeline text
 --       (lines as pawl.job.timeline), waits_for int2, awaits text (names with commas), wait_since timestamptz,
---       wait_until timestamptz, children_left int4, join_at int4
+--       wait_until timestamptz, children_left int4, join_at int4; correlation text or NULL, deadline_at timestamptz or NULL (of a job
+--       that is not finished)
 -- Locks: none
 -- Index: job_pkey, history_id in each partition
 -- Roles: reader
@@ -19,7 +20,7 @@ SELECT j.id, j.state::text AS state, j.queue, j.kind, j.priority, j.attempt, j.m
        coalesce(m.step, h.step) AS step, coalesce(m.state, h.last_state) AS step_state,
        coalesce(m.timeline, h.timeline) AS timeline,
        m.waits_for, pg_catalog.array_to_string(m.awaits, ',') AS awaits, m.wait_since, m.wait_until, m.children_left,
-       m.join_at
+       m.join_at, j.meta ->> 'correlation' AS correlation, m.deadline_at
 FROM pawl.jobs AS j
 LEFT JOIN pawl.job AS m ON m.id = j.id AND j.finished_at IS NULL
 LEFT JOIN pawl.history AS h ON h.id = j.id AND j.finished_at IS NOT NULL

@@ -188,6 +188,12 @@ static void put_extras(const struct show_state *state, const struct job_view *jo
     put_text(state, "lane", job->lane);
     put_text(state, "tags", job->tags);
     put_text(state, "trace", job->trace);
+    put_text(state, "about", job->correlation);
+    if (job->deadline_at != 0) {
+        put_label(state, "deadline");
+        put_time(state->out, job->deadline_at, job->now);
+        buf_putc(state->out, '\n');
+    }
     put_text(state, "progress", job->progress);
     put_text(state, "cancel by", job->cancel_by);
     if (job->parent_id != 0) {
@@ -257,6 +263,8 @@ static const struct out_column columns[] = {
     {"lane", "lane", OUT_TEXT},
     {"tags", "tags", OUT_BYTES},
     {"trace", "trace", OUT_TEXT},
+    {"correlation", "about", OUT_TEXT},
+    {"deadline_at", "deadline", OUT_TIME},
     {"progress", "progress", OUT_TEXT},
     {"cancel_by", "cancel by", OUT_TEXT},
     {"parent_id", "parent", OUT_INT},
@@ -291,6 +299,8 @@ static void fill(struct out *out, const struct job_view *job)
     out_text(out, job->lane);
     out_text(out, job->tags);
     out_text(out, job->trace);
+    out_text(out, job->correlation);
+    cell_time(out, job->deadline_at);
     out_text(out, job->progress);
     out_text(out, job->cancel_by);
     if (job->parent_id != 0)

@@ -282,7 +282,7 @@ static void ask(struct coordinator *c,
     else
         c->asking_full = scan_from(scan, now_us, asked.from);
     scan_lane_from(scan, probe != NULL || c->asking_full, asked.lane_from);
-    asked.lanes = probe != NULL || c->asking_full || scan->lanes;
+    asked.lanes = probe != NULL || scan_with_lanes(scan, c->asking_full);
     asked.together = asked.lanes && probe == NULL ? together(c, scan) : 1;
     if (asked.together > 1)
         ask_together(c, &asked, room);

@@ -16,6 +16,7 @@ void scan_wake(struct scan *scan)
 void scan_called(struct scan *scan)
 {
     scan->called |= scan->empty;
+    scan->owes_lanes |= scan->empty;
     scan->empty = false;
 }
 
@@ -36,12 +37,20 @@ bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_
     bool due = scan->want_full || now_us - scan->full_us >= SCAN_FULL_EVERY_US;
     bool full = due && !scan->called && affordable(scan, now_us);
 
-    scan->called = false;
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         from[i] = full ? (struct job_watermark){.due_us = INT64_MIN} : scan->mark[i];
     if (full)
         scan->full_us = now_us;
     return full;
+}
+
+bool scan_with_lanes(struct scan *scan, bool full)
+{
+    bool with = full || scan->lanes || (scan->owes_lanes && !scan->called);
+
+    scan->called = false;
+    scan->owes_lanes &= !with;
+    return with;
 }
 
 void scan_lane_from(const struct scan *scan, bool full, struct job_watermark from[JOB_PRIORITIES])
@@ -111,5 +120,5 @@ void scan_claimed(
         scan->mostly_lanes = n_lanes > n / 2;
     scan->want_full = n_looked < limit;
     /* Where a full scan is too dear right now, the next look will do it. */
-    scan->empty = n == 0 && !more && (full || !affordable(scan, now_us));
+    scan->empty = n == 0 && !more && !scan->owes_lanes && (full || !affordable(scan, now_us));
 }

@@ -27,6 +27,7 @@ struct scan {
     bool want_full;    /* nothing is left ahead of the marks */
     bool mostly_lanes; /* most of what was claimed last is in lanes */
     bool called;       /* somebody says that there is work: it is most likely ahead of the marks */
+    bool owes_lanes;   /* and it may be in a lane, where nobody has looked since */
     bool lanes;        /* the last full scan met jobs in lanes: look for them every time */
     int64_t full_us;   /* steady clock when the last full scan began */
     int64_t full_cost_us; /* how long it took */
@@ -46,6 +47,8 @@ void scan_lane_left(struct scan *scan);
 
 /* Fills in where to start. Returns whether it is a full scan. */
 bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES]);
+/* Whether that claim is to look for jobs in lanes, too. */
+bool scan_with_lanes(struct scan *scan, bool full);
 /* The same for jobs in lanes; full: as scan_from said. The statement itself looks at the last second
  * again: who is called into a lane is due at once, but seen only after a commit. */
 void scan_lane_from(const struct scan *scan, bool full, struct job_watermark from[JOB_PRIORITIES]);

@@ -398,6 +398,8 @@ void job_show_row(const PGresult *r, int row, struct job_view *ret_job)
     ret_job->wait_until = result_is_null(r, row, 30) ? 0 : result_time(r, row, 30);
     ret_job->children_left = result_is_null(r, row, 31) ? 0 : result_i32(r, row, 31);
     ret_job->join_at = result_is_null(r, row, 32) ? 0 : result_i32(r, row, 32);
+    ret_job->correlation = result_text(r, row, 33);
+    ret_job->deadline_at = time_or_0(r, row, 34);
 }
 
 void job_list_bind(struct params *p, const struct job_list *list)

@@ -223,6 +223,8 @@ struct job_view {
     int64_t wait_until; /* 0: for ever */
     int32_t children_left;
     int32_t join_at;
+    const char *correlation;
+    int64_t deadline_at;
 };
 
 void job_show_bind(struct params *p, int64_t id);

@@ -30,6 +30,18 @@ load ../support/e2e
     [ "$(db_sql 'SELECT retry, retry_base_ms, retry_cap_ms FROM pawl.job')" = 'quadratic|2000|60000' ]
 }
 
+@test "a job shows what it is about and its deadline" {
+    fresh_db
+    run_pawl enqueue k --correlation order-7 --deadline 2h
+    assert_status 0
+    run_pawl job show 1
+    assert_output_contains 'about'
+    assert_output_contains 'order-7'
+    assert_output_contains 'deadline'
+    run_pawl job show 1 -o json
+    [ "$(json 'it["correlation"] + " " + str(it["deadline_at"] is not None)')" = 'order-7 True' ]
+}
+
 @test "a file of jobs carries the same" {
     fresh_db
     cat > jobs.jsonl <<'JOBS'

@@ -51,12 +51,16 @@ static PGresult *answer(const struct row *rows, int n)
     return r;
 }
 
+static bool with_lanes; /* as the last claim was */
+
 /* One claim: asked at now_us, answered at once with these rows. Returns whether it was full. */
 static bool claim(struct scan *scan, int64_t now_us, int32_t limit, const struct row *rows, int n)
 {
     struct job_watermark from[JOB_PRIORITIES];
     bool full = scan_from(scan, now_us, from);
     PGresult *r = answer(rows, n);
+
+    with_lanes = scan_with_lanes(scan, full);
 
     for (size_t i = 0; i < JOB_PRIORITIES; i++) {
         assert_int_equal(from[i].due_us, full ? INT64_MIN : scan->mark[i].due_us);
@@ -143,6 +147,7 @@ static void who_was_called_looks_ahead_of_the_marks_first_and_then_everywhere(vo
     assert_true(scan.empty);
     scan_called(&scan);
     assert_false(claim(&scan, NOW + 5000 * MS, 2, NULL, 0));
+    assert_false(with_lanes);
     assert_false(scan.empty);
     /* Called again while it looks: it does not put off the full scan once more. */
     scan_called(&scan);
@@ -150,6 +155,23 @@ static void who_was_called_looks_ahead_of_the_marks_first_and_then_everywhere(vo
     assert_true(scan.empty);
     scan_wake(&scan); /* for any other reason: everywhere at once */
     assert_true(claim(&scan, NOW + 10000 * MS, 2, NULL, 0));
+}
+
+static void who_was_called_looks_into_lanes_though_a_full_scan_is_too_dear(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    claim(&scan, NOW, 2, NULL, 0);
+    assert_true(scan.empty);
+    scan.full_cost_us = 1000 * MS;
+    scan_called(&scan);
+    assert_false(claim(&scan, NOW + 1 * MS, 2, NULL, 0));
+    assert_false(with_lanes);
+    assert_false(scan.empty);
+    assert_false(claim(&scan, NOW + 1 * MS, 2, NULL, 0));
+    assert_true(with_lanes);
+    assert_true(scan.empty);
 }
 
 static void under_load_it_is_full_once_a_second(void **state)
@@ -233,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_short_claim_makes_the_next_one_full),
         cmocka_unit_test(nothing_ahead_of_the_marks_is_not_yet_empty),
         cmocka_unit_test(who_was_called_looks_ahead_of_the_marks_first_and_then_everywhere),
+        cmocka_unit_test(who_was_called_looks_into_lanes_though_a_full_scan_is_too_dear),
         cmocka_unit_test(under_load_it_is_full_once_a_second),
         cmocka_unit_test(a_dear_full_scan_comes_less_often),
         cmocka_unit_test(when_a_full_scan_is_too_dear_it_sleeps_and_the_next_look_does_it),
