@@ -101,7 +101,7 @@ def example(place, name, expected, static):
     if static:
         # Only libpawl itself: there is no archive of every system library.
         source = source.replace('--libs libpawl libpq)', '--libs-only-L libpawl) -l:libpawl.a $(pkg-config --cflags --libs '
-                                'libpq libuv jansson libcrypto)')
+                                'libpq libuv jansson libcrypto libssl libnghttp2 libprotobuf-c zlib)')
     done = build(place, cwd, source, name)
     if done.returncode != 0:
         return [f'it was not compiled:\n{done.stdout}'.replace('\n', '\n# ')]
