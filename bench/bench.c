@@ -29,6 +29,10 @@ static const struct bench_case {
     {"library", case_library},
     {"machines", case_machines},
     {"lanes", case_lanes},
+#ifdef PAWL_WITH_SERVE
+    {"serve", case_serve},
+    {"workers", case_workers},
+#endif
 };
 
 #define N_CASES (sizeof(cases) / sizeof(*cases))

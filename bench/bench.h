@@ -160,5 +160,7 @@ int case_headofline(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_library(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_machines(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_lanes(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_serve(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_workers(struct bench *b, struct pawl_err *err) MUST_CHECK;
 
 #endif

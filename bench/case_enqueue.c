@@ -5,9 +5,7 @@
  * two take turns often, on the same connections, in the same table, beside the same coordinator, and
  * each turn is compared with its neighbour only. */
 #include <math.h>
-#include <poll.h>
 
-#include "base/defer.h"
 #include "bench/crew.h"
 #include "bench/singles.h"
 #include "bench/tables.h"
@@ -20,11 +18,6 @@
  * the producers: so it looks by itself, for both sides. */
 #define LOOK_MS 2
 
-struct producers {
-    struct single singles[PRODUCERS];
-    struct pollfd fds[PRODUCERS];
-};
-
 struct enqueue {
     struct crew *crew; /* takes the jobs out again; NULL: somebody is only marked as awake */
     struct producers producers;
@@ -32,65 +25,6 @@ struct enqueue {
     struct series bare;
     struct series notified; /* notifications heard by the coordinator, per second */
 };
-
-static int producers_init(struct producers *p, struct bench *b, struct pawl_err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < PRODUCERS; i++) {
-        rc = single_init(&p->singles[i], b, err);
-        if (rc == 0)
-            p->fds[i] = (struct pollfd){.fd = PQsocket(p->singles[i].conn), .events = POLLIN};
-    }
-    return rc;
-}
-
-static void producers_deinit(struct producers *p)
-{
-    for (size_t i = 0; i < PRODUCERS; i++)
-        single_deinit(&p->singles[i]);
-}
-
-/* The next one as soon as the last is committed, until the time is over. */
-static int pump(struct bench *b,
-                struct producers *p,
-                bool bare,
-                int64_t ms,
-                double *ret_rate,
-                struct pawl_err *err)
-{
-    int64_t begun_us = bench_now_us();
-    int64_t until_us = begun_us + ms * US_PER_MS;
-    int64_t n = 0;
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < PRODUCERS; i++)
-        rc = single_send(&p->singles[i], bare, err);
-    while (rc == 0 && bench_now_us() < until_us) {
-        rc = bench_go_on(b, err);
-        if (rc == 0 && poll(p->fds, PRODUCERS, 100) <= 0)
-            continue;
-        for (size_t i = 0; rc == 0 && i < PRODUCERS; i++) {
-            struct single *single = &p->singles[i];
-
-            if (p->fds[i].revents == 0)
-                continue;
-            if (PQconsumeInput(single->conn) != 1)
-                return tables_failed(single->conn, NULL, err);
-            if (PQisBusy(single->conn))
-                continue;
-            rc = single_finish(single, err);
-            if (rc == 0)
-                rc = single_send(single, bare, err);
-            n++;
-        }
-    }
-    if (rc == 0)
-        *ret_rate = (double)n * US_PER_S / (double)(bench_now_us() - begun_us);
-    for (size_t i = 0; rc == 0 && i < PRODUCERS; i++)
-        rc = single_finish(&p->singles[i], err);
-    return rc;
-}
 
 static uint64_t notifications(const struct enqueue *e)
 {
@@ -106,7 +40,7 @@ static int measure(struct bench *b, struct enqueue *e, bool bare, struct pawl_er
     int64_t ms = bench_ms(b, MEASURE_MS);
     uint64_t before = notifications(e);
     double rate = BENCH_NONE;
-    int rc = pump(b, &e->producers, bare, ms, &rate, err);
+    int rc = producers_pump(b, &e->producers, bare, ms, &rate, err);
 
     if (rc < 0)
         return rc;
@@ -120,10 +54,10 @@ static int measure(struct bench *b, struct enqueue *e, bool bare, struct pawl_er
 static int take_turns(struct bench *b, struct enqueue *e, struct pawl_err *err)
 {
     double ignored;
-    int rc = producers_init(&e->producers, b, err);
+    int rc = producers_init(&e->producers, b, PRODUCERS, err);
 
     for (int i = 0; rc == 0 && i < 2; i++)
-        rc = pump(b, &e->producers, i == 0, WARM_MS, &ignored, err);
+        rc = producers_pump(b, &e->producers, i == 0, WARM_MS, &ignored, err);
     /* As autovacuum leaves it after fifty marks. Until then PostgreSQL takes the table for one of ten
      * pages, and the look at who sleeps costs more. */
     if (rc == 0)

@@ -1,7 +1,10 @@
 /* singles: one job, one commit. */
 #include "bench/singles.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include <poll.h>
 
 #include "base/defer.h"
 #include "bench/tables.h"
@@ -78,5 +81,72 @@ int single_finish(struct single *single, struct pawl_err *err)
             rc = tables_failed(single->conn, r, err);
         PQclear(r);
     }
+    return rc;
+}
+
+int producers_init(struct producers *p, struct bench *b, size_t n, struct pawl_err *err)
+{
+    int rc = 0;
+
+    *p = (struct producers){
+        .singles = calloc(n, sizeof(*p->singles)), .fds = calloc(n, sizeof(*p->fds)), .n = n};
+    if (p->singles == NULL || p->fds == NULL)
+        rc = err_set(err, PAWL_ENOMEM, "out of memory");
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        rc = single_init(&p->singles[i], b, err);
+        if (rc == 0)
+            p->fds[i] = (struct pollfd){.fd = PQsocket(p->singles[i].conn), .events = POLLIN};
+    }
+    if (rc < 0)
+        producers_deinit(p);
+    return rc;
+}
+
+void producers_deinit(struct producers *p)
+{
+    for (size_t i = 0; p->singles != NULL && i < p->n; i++)
+        single_deinit(&p->singles[i]);
+    free(p->singles);
+    free(p->fds);
+    *p = (struct producers){0};
+}
+
+int producers_pump(struct bench *b,
+                   struct producers *p,
+                   bool bare,
+                   int64_t ms,
+                   double *ret_rate,
+                   struct pawl_err *err)
+{
+    int64_t begun_us = bench_now_us();
+    int64_t until_us = begun_us + ms * US_PER_MS;
+    int64_t n = 0;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < p->n; i++)
+        rc = single_send(&p->singles[i], bare, err);
+    while (rc == 0 && bench_now_us() < until_us) {
+        rc = bench_go_on(b, err);
+        if (rc == 0 && poll(p->fds, p->n, 100) <= 0)
+            continue;
+        for (size_t i = 0; rc == 0 && i < p->n; i++) {
+            struct single *single = &p->singles[i];
+
+            if (p->fds[i].revents == 0)
+                continue;
+            if (PQconsumeInput(single->conn) != 1)
+                return tables_failed(single->conn, NULL, err);
+            if (PQisBusy(single->conn))
+                continue;
+            rc = single_finish(single, err);
+            if (rc == 0)
+                rc = single_send(single, bare, err);
+            n++;
+        }
+    }
+    if (rc == 0)
+        *ret_rate = (double)n * US_PER_S / (double)(bench_now_us() - begun_us);
+    for (size_t i = 0; rc == 0 && i < p->n; i++)
+        rc = single_finish(&p->singles[i], err);
     return rc;
 }

@@ -27,4 +27,22 @@ int single_send(struct single *single, bool bare, struct pawl_err *err) MUST_CHE
 /* Waits for the answer, which comes after the commit. */
 int single_finish(struct single *single, struct pawl_err *err) MUST_CHECK;
 
+/* So many of them, all at once: what as many producers do. */
+struct producers {
+    struct single *singles; /* owned */
+    struct pollfd *fds;     /* owned */
+    size_t n;
+};
+
+int producers_init(struct producers *p, struct bench *b, size_t n, struct pawl_err *err) MUST_CHECK;
+/* One that is all zero is fine too. */
+void producers_deinit(struct producers *p);
+/* Each sends the next one as soon as its last is committed, until the time is over. Commits a second. */
+int producers_pump(struct bench *b,
+                   struct producers *p,
+                   bool bare,
+                   int64_t ms,
+                   double *ret_rate,
+                   struct pawl_err *err) MUST_CHECK;
+
 #endif

@@ -492,6 +492,15 @@ struct pawl_worker_options {
     int64_t watchdog_ms;
     /* how long a guarded change of the concurrency is watched; 0: 10 min */
     int64_t rollout_watch_ms;
+    /* A `pawl serve` instead of a database: HOST:PORT, https://HOST:PORT or unix:/PATH. Jobs are pushed by it and outcomes
+     * settled there, so conninfo, until_empty, pooled, min_concurrency, memory_max_percent and breaker_percent are not for
+     * it, and poll_ms, poll_max_ms, jitter_ms and min_demand mean nothing. NULL: a database */
+    const char *server;
+    const char *token; /* for the server; NULL: PAWL_TOKEN, and where that is not set none */
+    const char *
+        tls_ca; /* PEM file of the authority of the server's certificate: TLS; NULL: with https:// the machine's */
+    const char *tls_certificate; /* PEM file to show to the server; NULL: none */
+    const char *tls_key;         /* PEM file of its key; NULL: it is in the same file */
 };
 
 static inline struct pawl_worker_options pawl_worker_options_init(void)

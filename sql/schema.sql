@@ -26,6 +26,18 @@ CREATE TYPE pawl.state AS ENUM (
 
 ALTER TYPE pawl.state OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.access_changed() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM pg_notify('pawl_access', '');
+    RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION pawl.access_changed() OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.assert_claim(job bigint, token uuid) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -85,6 +97,29 @@ END
 $$;
 
 ALTER FUNCTION pawl.cancel(job bigint, by_whom text) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.cancel_many(jobs bigint[], by_whom text) RETURNS TABLE(job bigint, result text, state text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    FOR job IN SELECT DISTINCT u.id FROM unnest(jobs) AS u(id) ORDER BY 1 LOOP
+        state := NULL;
+        BEGIN
+            result := pawl.cancel(job, by_whom);
+        EXCEPTION
+            WHEN SQLSTATE 'PW001' THEN
+                result := 'missing';
+            WHEN SQLSTATE 'PW002' THEN
+                result := 'finished';
+                SELECT h.state::text INTO state FROM pawl.history AS h WHERE h.id = cancel_many.job LIMIT 1;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+ALTER FUNCTION pawl.cancel_many(jobs bigint[], by_whom text) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.child_ended(parent bigint, of_join integer, child bigint, kind text, as_state pawl.state, error text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -586,6 +621,21 @@ $$;
 
 ALTER FUNCTION pawl.job_end(job bigint, as_state pawl.state, by_whom text) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.job_start_at(job bigint, first_step text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM pawl.name_check('step', first_step);
+    UPDATE pawl.job AS j
+    SET step = first_step, riders = coalesce(j.riders, 0) | 16
+    WHERE j.id = job AND j.token IS NULL AND pawl.is_mine(j.xmin);
+    RETURN FOUND;
+END
+$$;
+
+ALTER FUNCTION pawl.job_start_at(job bigint, first_step text) OWNER TO pawl_owner;
+
 CREATE TABLE pawl.lane_rule (
     queue text NOT NULL,
     pattern text NOT NULL,
@@ -1070,6 +1120,22 @@ $$;
 
 ALTER FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry, base_ms integer, cap_ms integer) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.serve_maintain() RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    WITH old AS MATERIALIZED (
+        SELECT k.hash FROM pawl.enqueue_key AS k WHERE k.expires_at < now() LIMIT 10000 FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM pawl.enqueue_key AS k USING old AS o WHERE k.hash = o.hash RETURNING 1
+    ), forgotten AS (
+        DELETE FROM pawl.access AS a WHERE least(a.revoked_at, a.expires_at) < now() - interval '90 days' RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM forgotten)
+$$;
+
+ALTER FUNCTION pawl.serve_maintain() OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.signal(job bigint, name text, payload jsonb DEFAULT '{}'::jsonb, key text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1167,6 +1233,15 @@ $$;
 
 ALTER FUNCTION pawl.stop_maintain() OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.ticket(token uuid, job bigint, step text) RETURNS bytea
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT substr(sha256(uuid_send(token) || int8send(job) || convert_to(coalesce(step, ''), 'UTF8')), 1, 13)
+$$;
+
+ALTER FUNCTION pawl.ticket(token uuid, job bigint, step text) OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.unique_hash(scope text, queue text, kind text, key text) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1196,6 +1271,36 @@ $$;
 
 ALTER FUNCTION pawl.watch(job bigint) OWNER TO pawl_owner;
 
+CREATE TABLE pawl.access (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    hash bytea NOT NULL,
+    scopes text[] NOT NULL,
+    queues text[] NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    created_by text DEFAULT SESSION_USER NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    CONSTRAINT access_hash CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT access_name CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 128))),
+    CONSTRAINT access_queues CHECK ((cardinality(queues) <= 64)),
+    CONSTRAINT access_scopes CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['enqueue'::text, 'work'::text, 'read'::text, 'admin'::text])))
+);
+
+ALTER TABLE pawl.access OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.access IS 'Access tokens of clients of the server, by the hash of their secret';
+
+ALTER TABLE pawl.access ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME pawl.access_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE pawl.child (
     parent_id bigint NOT NULL,
     child_id bigint NOT NULL,
@@ -1224,6 +1329,19 @@ ALTER TABLE pawl.claim OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.claim IS 'Who works on what, and until when that is believed';
 
+CREATE TABLE pawl.enqueue_key (
+    hash uuid NOT NULL,
+    request uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    job_ids bigint[],
+    existed boolean[]
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.05');
+
+ALTER TABLE pawl.enqueue_key OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.enqueue_key IS 'Idempotency keys of Enqueue calls, and what was accepted under them';
+
 CREATE TABLE pawl.guard (
     hash uuid NOT NULL,
     job_id bigint NOT NULL,
@@ -1235,6 +1353,19 @@ WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.05');
 ALTER TABLE pawl.guard OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.guard IS 'Unique keys and the jobs that hold them';
+
+CREATE TABLE pawl.held (
+    job_id bigint NOT NULL,
+    token uuid NOT NULL,
+    worker text NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    lease_until timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+
+ALTER TABLE pawl.held OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.held IS 'Running jobs that left the server that claimed them, each with a lease of its own';
 
 CREATE TABLE pawl.history (
     id bigint NOT NULL,
@@ -1367,7 +1498,8 @@ CREATE TABLE pawl.worker (
     host text,
     pid integer,
     buffered integer DEFAULT 0 NOT NULL,
-    memory_bytes bigint
+    memory_bytes bigint,
+    streams jsonb
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
@@ -1579,7 +1711,22 @@ ALTER TABLE pawl.stop OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.stop IS 'Running jobs whose end was asked for; heartbeats bring it to their workers';
 
+CREATE TABLE pawl.worker_wish (
+    worker text NOT NULL,
+    drain boolean DEFAULT false NOT NULL,
+    credits integer,
+    by_whom text DEFAULT SESSION_USER NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE pawl.worker_wish OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.worker_wish IS 'What operators want of workers on streams: to drain, or another number of jobs';
+
 ALTER TABLE ONLY pawl.history ATTACH PARTITION pawl.history_default DEFAULT;
+
+ALTER TABLE ONLY pawl.access
+    ADD CONSTRAINT access_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pawl.child
     ADD CONSTRAINT child_pkey PRIMARY KEY (parent_id, child_id);
@@ -1587,8 +1734,14 @@ ALTER TABLE ONLY pawl.child
 ALTER TABLE ONLY pawl.claim
     ADD CONSTRAINT claim_pkey PRIMARY KEY (token);
 
+ALTER TABLE ONLY pawl.enqueue_key
+    ADD CONSTRAINT enqueue_key_pkey PRIMARY KEY (hash);
+
 ALTER TABLE ONLY pawl.guard
     ADD CONSTRAINT guard_pkey PRIMARY KEY (hash);
+
+ALTER TABLE ONLY pawl.held
+    ADD CONSTRAINT held_pkey PRIMARY KEY (job_id);
 
 ALTER TABLE ONLY pawl.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
@@ -1629,6 +1782,15 @@ ALTER TABLE ONLY pawl.stop
 ALTER TABLE ONLY pawl.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY pawl.worker_wish
+    ADD CONSTRAINT worker_wish_pkey PRIMARY KEY (worker);
+
+CREATE UNIQUE INDEX access_hash ON pawl.access USING btree (hash);
+
+CREATE UNIQUE INDEX access_name ON pawl.access USING btree (name) WHERE (revoked_at IS NULL);
+
+CREATE INDEX enqueue_key_expires ON pawl.enqueue_key USING brin (expires_at);
+
 CREATE INDEX history_id ON ONLY pawl.history USING btree (id);
 
 CREATE INDEX history_default_id_idx ON pawl.history_default USING btree (id);
@@ -1650,6 +1812,8 @@ CREATE UNIQUE INDEX signal_key ON pawl.signal USING btree (job_id, name, key) WH
 ALTER INDEX pawl.history_id ATTACH PARTITION pawl.history_default_id_idx;
 
 ALTER INDEX pawl.history_trouble ATTACH PARTITION pawl.history_default_id_idx1;
+
+CREATE TRIGGER access_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON pawl.access FOR EACH STATEMENT EXECUTE FUNCTION pawl.access_changed();
 
 CREATE CONSTRAINT TRIGGER signal_deliver AFTER INSERT ON pawl.signal DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pawl.signal_deliver();
 
@@ -1685,6 +1849,8 @@ GRANT ALL ON TYPE pawl.retry TO pawl_enqueuer;
 
 REVOKE ALL ON TYPE pawl.state FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pawl.access_changed() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pawl.assert_claim(job bigint, token uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.assert_claim(job bigint, token uuid) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.assert_claim(job bigint, token uuid) TO pawl_enqueuer;
@@ -1695,6 +1861,9 @@ GRANT ALL ON FUNCTION pawl.bytes_json(bytes bytea) TO pawl_worker;
 
 REVOKE ALL ON FUNCTION pawl.cancel(job bigint, by_whom text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.cancel(job bigint, by_whom text) TO pawl_server;
+
+REVOKE ALL ON FUNCTION pawl.cancel_many(jobs bigint[], by_whom text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.cancel_many(jobs bigint[], by_whom text) TO pawl_server;
 
 REVOKE ALL ON FUNCTION pawl.child_ended(parent bigint, of_join integer, child bigint, kind text, as_state pawl.state, error text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.child_ended(parent bigint, of_join integer, child bigint, kind text, as_state pawl.state, error text) TO pawl_worker;
@@ -1752,6 +1921,9 @@ GRANT ALL ON FUNCTION pawl.job_check(queue text, kind text, priority integer, ma
 REVOKE ALL ON FUNCTION pawl.job_end(job bigint, as_state pawl.state, by_whom text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.job_end(job bigint, as_state pawl.state, by_whom text) TO pawl_server;
 
+REVOKE ALL ON FUNCTION pawl.job_start_at(job bigint, first_step text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.job_start_at(job bigint, first_step text) TO pawl_server;
+
 GRANT SELECT ON TABLE pawl.lane_rule TO pawl_worker;
 GRANT SELECT ON TABLE pawl.lane_rule TO pawl_reader;
 GRANT INSERT,DELETE,UPDATE ON TABLE pawl.lane_rule TO pawl_server;
@@ -1800,6 +1972,9 @@ GRANT ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer) TO pawl_wo
 REVOKE ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry, base_ms integer, cap_ms integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry, base_ms integer, cap_ms integer) TO pawl_worker;
 
+REVOKE ALL ON FUNCTION pawl.serve_maintain() FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.serve_maintain() TO pawl_worker;
+
 REVOKE ALL ON FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) TO pawl_enqueuer;
@@ -1815,6 +1990,9 @@ REVOKE ALL ON FUNCTION pawl.stop_deliver() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pawl.stop_maintain() FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.stop_maintain() TO pawl_worker;
 
+REVOKE ALL ON FUNCTION pawl.ticket(token uuid, job bigint, step text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.ticket(token uuid, job bigint, step text) TO pawl_worker;
+
 REVOKE ALL ON FUNCTION pawl.unique_hash(scope text, queue text, kind text, key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.unique_hash(scope text, queue text, kind text, key text) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.unique_hash(scope text, queue text, kind text, key text) TO pawl_enqueuer;
@@ -1824,14 +2002,21 @@ GRANT ALL ON FUNCTION pawl.watch(job bigint) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.watch(job bigint) TO pawl_enqueuer;
 GRANT ALL ON FUNCTION pawl.watch(job bigint) TO pawl_reader;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE pawl.access TO pawl_server;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.child TO pawl_worker;
 GRANT SELECT ON TABLE pawl.child TO pawl_reader;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.claim TO pawl_worker;
 GRANT SELECT ON TABLE pawl.claim TO pawl_reader;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE pawl.enqueue_key TO pawl_server;
+
 GRANT SELECT,DELETE,UPDATE ON TABLE pawl.guard TO pawl_worker;
 GRANT SELECT ON TABLE pawl.guard TO pawl_reader;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.held TO pawl_worker;
+GRANT SELECT ON TABLE pawl.held TO pawl_reader;
 
 GRANT INSERT ON TABLE pawl.history TO pawl_worker;
 GRANT SELECT ON TABLE pawl.history TO pawl_reader;
@@ -1977,3 +2162,6 @@ GRANT SELECT ON TABLE pawl.sleeper TO pawl_enqueuer;
 GRANT SELECT ON TABLE pawl.stop TO pawl_worker;
 GRANT SELECT ON TABLE pawl.stop TO pawl_reader;
 GRANT INSERT ON TABLE pawl.stop TO pawl_server;
+
+GRANT SELECT ON TABLE pawl.worker_wish TO pawl_reader;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.worker_wish TO pawl_server;

@@ -1,11 +1,12 @@
--- Purpose: takes back the jobs of at most $1 claims whose lease has run out: due again by the retry policy, or failed
+-- Purpose: takes back the jobs of at most $1 claims whose lease has run out, and those that left their claim (pawl.held) and
+--          whose own has: due again by the retry policy, or failed
 --          (parked, where its kind says so) when their attempts are used up, for a job that kills its worker must not come back for ever.
 -- Parameters: $1 int4 limit
 -- Rows: id int8, state text: what the job is now (retrying, failed, parked, cancelled); and 0, lanes: some
 --       lane is for lanes_mend
 -- Locks: expired claims, then their jobs, skipping what others hold: a job that is being settled at this moment keeps its
 --        claim, and the next sweep looks at it again. It never waits, so it cannot deadlock with a settle.
--- Index: claim is read whole (it is tiny); job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
+-- Index: claim and held are read whole (they are tiny); held_pkey, job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
 --        child_pkey, sleeper_pkey
 -- Roles: worker
 WITH expired AS MATERIALIZED (
@@ -16,13 +17,38 @@ WITH expired AS MATERIALIZED (
     ORDER BY c.lease_until
     LIMIT $1::int4
     FOR UPDATE OF c SKIP LOCKED
-), lost AS MATERIALIZED (
+), of_claims AS MATERIALIZED (
     SELECT j.id, e.token, e.worker, j.cancel_by IS NOT NULL AS cancel, -- as it is once the row is locked
            (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - e.claimed_at) * 1000000)::int8 AS run_us
     FROM expired AS e
     CROSS JOIN LATERAL pg_catalog.unnest(e.job_ids) AS ids(id)
     JOIN pawl.job AS j ON j.id = ids.id AND j.token = e.token
+    WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = j.id AND h.token = j.token)
     FOR UPDATE OF j SKIP LOCKED
+), overdue AS MATERIALIZED (
+    SELECT h.job_id, h.token, h.worker, h.since
+    FROM pawl.held AS h
+    WHERE h.lease_until < pg_catalog.clock_timestamp()
+    ORDER BY h.lease_until
+    LIMIT 1000
+    FOR UPDATE SKIP LOCKED
+), alone AS MATERIALIZED (
+    SELECT j.id, o.token, o.worker, j.cancel_by IS NOT NULL AS cancel,
+           (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - o.since) * 1000000)::int8 AS run_us
+    FROM overdue AS o
+    JOIN pawl.job AS j ON j.id = o.job_id AND j.token = o.token
+    FOR UPDATE OF j SKIP LOCKED
+), let_go AS (
+    -- Also what was settled long since.
+    DELETE FROM pawl.held AS h
+    USING overdue AS o
+    WHERE h.job_id = o.job_id
+      AND (EXISTS (SELECT FROM alone AS a WHERE a.id = o.job_id)
+           OR NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.job_id AND j.token = o.token))
+), lost AS MATERIALIZED (
+    SELECT * FROM of_claims
+    UNION ALL
+    SELECT * FROM alone
 ), gone AS (
     DELETE FROM pawl.job AS j
     USING lost AS l
@@ -122,8 +148,11 @@ WITH expired AS MATERIALIZED (
       -- All that it still holds are taken back; counted, for comparing each with each takes a minute for 5000.
       AND (SELECT pg_catalog.count(*)
            FROM pg_catalog.unnest(e.job_ids) AS ids(id)
-           CROSS JOIN LATERAL (SELECT FROM pawl.job AS j WHERE j.id = ids.id AND j.token = e.token LIMIT 1) AS held)
-          = (SELECT pg_catalog.count(*) FROM lost AS l WHERE l.token = e.token)
+           CROSS JOIN LATERAL (SELECT FROM pawl.job AS j
+                               WHERE j.id = ids.id AND j.token = e.token
+                                 AND NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = j.id AND h.token = j.token)
+                               LIMIT 1) AS kept)
+          = (SELECT pg_catalog.count(*) FROM of_claims AS l WHERE l.token = e.token)
 )
 SELECT id, state::text AS state
 FROM gone AS g

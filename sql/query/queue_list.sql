@@ -3,7 +3,7 @@
 -- Parameters: $1 int8 count at most
 -- Rows: name text, ready int8, scheduled int8, running int8, parked int8, oldest_due_at timestamptz or NULL (of the ready),
 --       paused_at timestamptz or NULL, paused_by text or NULL (its own pause, else that of all queues, the row *),
---       keep_days int4, capped bool: the counts stopped at the limit, retrying int8
+--       keep_days int4, capped bool: the counts stopped at the limit, retrying int8, waiting int8, now timestamptz
 -- Locks: none
 -- Index: job_pick
 -- Roles: reader, worker
@@ -20,7 +20,7 @@ SELECT n.name,
        CASE WHEN q.paused_at IS NULL THEN every.paused_by ELSE q.paused_by END AS paused_by,
        coalesce(q.keep_days, 7) AS keep_days,
        c.n >= $1::int8 AS capped,
-       c.retrying
+       c.retrying, c.waiting, pg_catalog.clock_timestamp() AS now
 FROM (SELECT queue AS name FROM hop WHERE queue IS NOT NULL UNION SELECT name FROM pawl.queue) AS n
 LEFT JOIN pawl.queue AS q ON q.name = n.name
 LEFT JOIN pawl.queue AS every ON every.name = '*'
@@ -33,6 +33,8 @@ CROSS JOIN LATERAL (
                                          AND s.waits_for IS NULL AND s.attempt > 0) AS retrying,
            pg_catalog.count(*) FILTER (WHERE s.token IS NOT NULL) AS running,
            pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for = 1) AS parked,
+           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for > 1
+                                         AND s.due_at > pg_catalog.now()) AS waiting,
            pg_catalog.min(s.due_at) FILTER (WHERE s.token IS NULL AND s.due_at <= pg_catalog.now()) AS oldest_due_at
     FROM (SELECT j.token, j.due_at, j.waits_for, j.attempt FROM pawl.job AS j WHERE j.queue = n.name LIMIT $1::int8) AS s
 ) AS c

@@ -217,27 +217,6 @@ static int show_summary(struct demo *demo, struct pawl_err *err)
     return rc;
 }
 
-/* How to call this very program from here: its name when the shell would find it, else its path. */
-static void how_to_call(char *ret_path, size_t size)
-{
-    char exe[PATH_MAX];
-    char here[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    size_t here_len;
-
-    snprintf(ret_path, size, "pawl");
-    if (len <= 0 || strncmp(exe, "/usr/", 5) == 0)
-        return;
-    exe[len] = '\0';
-    if (getcwd(here, sizeof(here)) == NULL)
-        return;
-    here_len = strlen(here);
-    if (strncmp(exe, here, here_len) == 0 && exe[here_len] == '/')
-        snprintf(ret_path, size, "%s", exe + here_len + 1);
-    else
-        snprintf(ret_path, size, "%s", exe);
-}
-
 static int show_next(struct demo *demo, struct pawl_err *err)
 {
     CLEANUP(buf_deinit)
@@ -248,7 +227,7 @@ static int show_next(struct demo *demo, struct pawl_err *err)
     if (demo->cli->output != OUT_TABLE)
         return 0;
     buf_init(&out, 16 * 1024);
-    how_to_call(pawl, sizeof(pawl));
+    cli_how_to_call(pawl, sizeof(pawl));
     text_format_duration(clock_mono_us(&clock_system) - demo->begun_us, took);
     buf_printf(&out,
                "\n%zu jobs in %s, each claimed, run and settled on PostgreSQL.\n\n",
@@ -290,26 +269,6 @@ static int perform(struct demo *demo, const struct target *target, struct pawl_e
     return rc;
 }
 
-/* Who started the private PostgreSQL for the show stops it after the show. */
-static int tidy_up(struct cli *cli, int rc, struct pawl_err *err)
-{
-    struct cluster cluster;
-    struct pawl_err stop_err;
-    int stop_rc = cluster_locate(&cluster, cli->arena, &stop_err);
-
-    if (stop_rc == 0)
-        stop_rc = cluster_stop(&cluster, cli->arena, &stop_err);
-    if (stop_rc == 0) {
-        cli_note(cli, "the private PostgreSQL is stopped; the next command starts it again");
-        return rc;
-    }
-    if (rc == 0) {
-        *err = stop_err;
-        rc = stop_rc;
-    }
-    return rc;
-}
-
 static int run(struct cli *cli, struct pawl_err *err)
 {
     struct demo *demo = arena_new(cli->arena, struct demo);
@@ -328,10 +287,10 @@ static int run(struct cli *cli, struct pawl_err *err)
 
     if (rc < 0)
         return rc;
-    how_to_call(pawl, sizeof(pawl));
+    cli_how_to_call(pawl, sizeof(pawl));
     rc = cli->n_args > 0 ? demo_machines(cli, &target, pawl, err) : perform(demo, &target, err);
     sync_close(&demo->conn);
-    return started ? tidy_up(cli, rc, err) : rc;
+    return started ? cli_stop_private(cli, rc, err) : rc;
 }
 
 static const struct example examples[] = {

@@ -15,6 +15,9 @@
 #include "client/enqueue.h"
 #include "core/json.h"
 #include "pg/sync.h"
+#ifdef PAWL_WITH_SERVE
+#    include "cli/enqueue_remote.h"
+#endif
 
 #define COUNT_MAX  10000000
 #define NAMED_MAX  10   /* ids shown one by one to people */
@@ -35,11 +38,15 @@ struct enqueue_options {
     const char *file;
     bool bytes;
     struct enqueue_rich rich;
+#ifdef PAWL_WITH_SERVE
+    struct server_choice choice;
+#endif
 };
 
 /* Jobs on their way: gathered until a statement is full, ids kept until the commit. */
 struct enqueuing {
-    PGconn *conn;
+    struct cli *cli;
+    PGconn *conn; /* NULL: there is a server */
     const struct target *target;
     struct job_new jobs[JOB_ENQUEUE_MAX];
     size_t n;
@@ -48,6 +55,25 @@ struct enqueuing {
     struct buf ids;     /* int64_t each */
 };
 
+/* One call is all or nothing, two are not. */
+static int flush_remotely(struct enqueuing *e, struct pawl_err *err)
+{
+#ifdef PAWL_WITH_SERVE
+    const struct enqueue_options *options = e->cli->options;
+    struct server_access access = {0};
+    int rc = server_access_init(&access, e->cli, &options->choice, err);
+
+    if (rc == 0)
+        rc = enqueue_remotely(&access, e->jobs, e->n, options->bytes, &e->ids, e->cli->arena, err);
+    server_access_deinit(&access);
+    e->n = 0;
+    return rc;
+#else
+    (void)e;
+    return err_set(err, PAWL_EINVAL, "this pawl was built without the server");
+#endif
+}
+
 static int flush(struct enqueuing *e, struct pawl_err *err)
 {
     int64_t ids[JOB_ENQUEUE_MAX];
@@ -55,6 +81,8 @@ static int flush(struct enqueuing *e, struct pawl_err *err)
 
     if (e->n == 0)
         return 0;
+    if (e->conn == NULL)
+        return flush_remotely(e, err);
     rc = client_enqueue(e->conn, e->jobs, e->n, ids, NULL, err);
     if (rc == 0 && buf_append(&e->ids, ids, e->n * sizeof(*ids)) < 0)
         rc = err_set(err, PAWL_ELIMIT, "more than %d jobs at once", COUNT_MAX);
@@ -67,8 +95,21 @@ static int flush(struct enqueuing *e, struct pawl_err *err)
 /* The job's strings must live until the next flush. */
 static int add(struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
 {
+    size_t bytes = job_new_bytes(job);
+
+    if (e->conn == NULL && e->n > 0 &&
+        (e->n == JOB_ENQUEUE_MAX || e->bytes + bytes > PAWL_PAYLOAD_MAX)) {
+        err_set(err,
+                PAWL_ELIMIT,
+                "a server takes at most %d jobs and %d MiB at once",
+                JOB_ENQUEUE_MAX,
+                PAWL_PAYLOAD_MAX / (1024 * 1024));
+        return err_hint(err, "Nothing was enqueued. Enqueue them in parts.");
+    }
     e->jobs[e->n++] = *job;
-    e->bytes += job_new_bytes(job);
+    e->bytes += bytes;
+    if (e->conn == NULL)
+        return 0; /* all at once, at the end */
     if (e->n < JOB_ENQUEUE_MAX && e->bytes < ENQUEUE_BYTES_MAX)
         return 0;
     return flush(e, err);
@@ -174,7 +215,11 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
         return verb_usage(cli, err, "--from-file takes JSON only, no --bytes");
     if (options->timeout_set && (options->timeout_ms < 1 || options->timeout_ms > INT32_MAX))
         return verb_usage(cli, err, "--timeout must be between 1ms and 24d");
+#ifdef PAWL_WITH_SERVE
+    return server_choice_check(cli, &options->choice, err);
+#else
     return 0;
+#endif
 }
 
 static struct job_new job_from_options(const struct cli *cli)
@@ -258,12 +303,14 @@ static int
 enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
 {
     const struct enqueue_options *options = cli->options;
-    int rc = client_begin(e->conn, err);
+    int rc = e->conn != NULL ? client_begin(e->conn, err) : 0;
 
     if (rc < 0)
         return rc;
     rc = options->file != NULL ? enqueue_file(e, job, options->file, err)
                                : enqueue_same(e, job, options->count, err);
+    if (e->conn == NULL)
+        return rc;
     if (rc < 0) {
         client_rollback(e->conn);
         return nothing_enqueued(e, err);
@@ -278,6 +325,18 @@ enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, str
                  (long long)(e->ids.len > 0 ? id[0] : 0));
     }
     return rc;
+}
+
+static bool is_remote(const struct cli *cli)
+{
+#ifdef PAWL_WITH_SERVE
+    const struct enqueue_options *options = cli->options;
+
+    return options->choice.server != NULL;
+#else
+    (void)cli;
+    return false;
+#endif
 }
 
 static int run(struct cli *cli, struct pawl_err *err)
@@ -299,7 +358,7 @@ static int run(struct cli *cli, struct pawl_err *err)
     /* What is wrong with the job itself is said before a database is bothered. */
     if (rc == 0 && options->file == NULL)
         rc = job_new_check(&job, err);
-    if (rc == 0)
+    if (rc == 0 && !is_remote(cli))
         rc = cli_connect(cli, "pawl_producer", &conn, &target, err);
     if (rc < 0)
         return rc;
@@ -308,6 +367,7 @@ static int run(struct cli *cli, struct pawl_err *err)
 
     if (e == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
+    e->cli = cli;
     e->conn = conn;
     e->target = &target;
     arena_init(&e->arena, ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX + JOB_ENQUEUE_MAX * 1024);
@@ -387,6 +447,9 @@ static const struct option_spec options[] = {
          "on_conflict, lane, tags, trace, correlation, deadline, retry, retry_base, retry_cap and parent. What a line leaves out is taken from the "
          "command line"},
     ENQUEUE_RICH_OPTIONS(struct enqueue_options),
+#ifdef PAWL_WITH_SERVE
+    SERVER_OPTIONS(struct enqueue_options, "Enqueue by"),
+#endif
     {.name = "bytes",
      OPTION(OPTION_FLAG, bytes),
      .help = "The payload is not JSON; take it as it is"},
@@ -412,7 +475,8 @@ const struct verb verb_enqueue = {
     .description =
         "Adds a job of KIND; a worker that has a handler for that kind will run it. The payload is one "
         "JSON value, {} when it is left out, and - reads it from standard input. Prints the job's id (a summary for more than ten).\n\n"
-        "Everything one command enqueues is one transaction: all of it is accepted, or nothing.",
+        "Everything one command enqueues is one transaction: all of it is accepted, or nothing. By a server that is "
+        "1000 jobs at most, and a connection that is lost is made again: they are accepted once.",
     .options = options,
     .options_size = sizeof(struct enqueue_options),
     .defaults = defaults,

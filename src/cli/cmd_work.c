@@ -12,6 +12,9 @@
 #include "cli/worker.h"
 #include "client/inspect.h"
 #include "pg/sync.h"
+#ifdef PAWL_WITH_SERVE
+#    include "cli/server.h"
+#endif
 
 #define STALL_MS     (30 * MS_PER_S)
 #define LEASE_MIN_MS 100 /* a few renewals have to fit in */
@@ -38,6 +41,9 @@ struct work_options {
     bool memory_given;
     int64_t breaker;
     bool stats;
+#ifdef PAWL_WITH_SERVE
+    struct server_choice choice;
+#endif
 };
 
 static const struct out_column columns[] = {
@@ -213,6 +219,32 @@ static int work_until_stopped(struct cli *cli,
     return rc;
 }
 
+#ifdef PAWL_WITH_SERVE
+/* What only a worker with a database of its own can do. */
+static int check_server_usage(struct cli *cli, struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+
+    const struct {
+        bool given;
+        const char *name;
+    } local[] = {
+        {options->once, "--once"},
+        {options->unprepared, "--unprepared"},
+        {options->min_concurrency > 0, "--min-concurrency"},
+        {options->rollout > 0, "--rollout"},
+        {options->memory_given, "--memory-max"},
+        {options->breaker > 0, "--breaker"},
+    };
+
+    for (size_t i = 0; options->choice.server != NULL && i < sizeof(local) / sizeof(*local); i++) {
+        if (local[i].given)
+            return verb_usage(cli, err, "%s does not go with --server", local[i].name);
+    }
+    return server_choice_check(cli, &options->choice, err);
+}
+#endif
+
 static int check_usage(struct cli *cli, struct pawl_err *err)
 {
     const struct work_options *options = cli->options;
@@ -229,6 +261,12 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
         return verb_usage(cli, err, "--rollout and --min-concurrency do not go together");
     if (options->rollout > 0 && options->rollout <= options->concurrency)
         return verb_usage(cli, err, "--rollout must be above --concurrency");
+#ifdef PAWL_WITH_SERVE
+    int server_rc = check_server_usage(cli, err);
+
+    if (server_rc < 0)
+        return server_rc;
+#endif
     for (size_t i = 0; i < options->queues.n; i++) {
         int rc = name_check("queue", options->queues.items[i], err);
 
@@ -252,6 +290,25 @@ static int find_database(struct cli *cli,
         rc = cli_denied(ret_target, "pawl_worker", err);
     return rc;
 }
+
+#ifdef PAWL_WITH_SERVE
+static int work_remotely(struct cli *cli,
+                         struct work *work,
+                         struct worker_options *worker_options,
+                         struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+    struct server_access access = {0};
+    int rc = server_access_init(&access, cli, &options->choice, err);
+
+    worker_options->server = &access;
+    worker_options->target = NULL;
+    if (rc == 0)
+        rc = work_until_stopped(cli, work, worker_options, err);
+    server_access_deinit(&access);
+    return rc;
+}
+#endif
 
 static int run(struct cli *cli, struct pawl_err *err)
 {
@@ -295,6 +352,10 @@ static int run(struct cli *cli, struct pawl_err *err)
 
     if (rc == 0)
         rc = split_execs(cli, handlers, err);
+#ifdef PAWL_WITH_SERVE
+    if (rc == 0 && options->choice.server != NULL)
+        return work_remotely(cli, &work, &worker_options, err);
+#endif
     if (rc == 0)
         rc = find_database(cli, &worker_options, &target, err);
     return rc < 0 ? rc : work_until_stopped(cli, &work, &worker_options, err);
@@ -416,6 +477,9 @@ static const struct option_spec options[] = {
     {.name = "stats",
      OPTION(OPTION_FLAG, stats),
      .help = "Log what was counted when it ends; SIGUSR1 logs it at any time"},
+#ifdef PAWL_WITH_SERVE
+    SERVER_OPTIONS(struct work_options, "Take jobs from"),
+#endif
     {.name = "unprepared",
      OPTION(OPTION_FLAG, unprepared),
      .help = "Use no prepared statements and no LISTEN: for a pooler in transaction mode"},
@@ -427,6 +491,10 @@ static const struct example examples[] = {
     {"pawl work --queue mail -c 8 -e 'send=./send.py'", "Eight at a time."},
     {"pawl work -c 32 --min-concurrency 2 --breaker 50 -e 'render=./render'",
      "Between 2 and 32 at a time; stop claiming a kind of which half fails."},
+#ifdef PAWL_WITH_SERVE
+    {"pawl work --server jobs.example.com:7295 --tls-ca ca.pem -e 'hello=cat'",
+     "Without a database: PAWL_TOKEN says who it is."},
+#endif
     {"pawl work --once -e 'a=./a' -e 'b=./b'", "Two kinds; end when the queue is empty."},
     {NULL, NULL},
 };
@@ -446,6 +514,8 @@ const struct verb verb_work = {
         "PAWL_JOB_STATE.\n\n"
         "A job belongs to this worker only as long as its lease is renewed. When the worker dies, another one gets "
         "the job after the lease has run out. A job may therefore run more than once: make it safe to run twice.\n\n"
+        "With --server jobs come from a `pawl serve` and outcomes go there; the database is the server's alone. A "
+        "connection that is lost is made again while jobs run on.\n\n"
         "SIGTERM or Ctrl-C stops claiming and waits for running jobs; a second one ends them at once.",
     .options = options,
     .options_size = sizeof(struct work_options),

@@ -27,8 +27,12 @@ extern const struct verb verb_lane;
 extern const struct verb verb_queue;
 extern const struct verb verb_queue_allow; /* below verb_queue */
 extern const struct verb verb_queue_disallow;
+extern const struct verb verb_serve;
 extern const struct verb verb_signal;
+extern const struct verb verb_token;
+extern const struct verb verb_up;
 extern const struct verb verb_version;
 extern const struct verb verb_work;
+extern const struct verb verb_worker;
 
 #endif

@@ -1,7 +1,10 @@
 /* db: from --db and the environment to a connection. */
 #include "cli/db.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pg/sync.h"
 #include "store/migrate.h"
@@ -92,4 +95,43 @@ int cli_connect(struct cli *cli,
     if (rc == 0 && ret_target != NULL)
         *ret_target = target;
     return rc;
+}
+
+int cli_stop_private(struct cli *cli, int rc, struct pawl_err *err)
+{
+    struct cluster cluster;
+    struct pawl_err stop_err;
+    int stop_rc = cluster_locate(&cluster, cli->arena, &stop_err);
+
+    if (stop_rc == 0)
+        stop_rc = cluster_stop(&cluster, cli->arena, &stop_err);
+    if (stop_rc == 0) {
+        cli_note(cli, "the private PostgreSQL is stopped; the next command starts it again");
+        return rc;
+    }
+    if (rc == 0) {
+        *err = stop_err;
+        rc = stop_rc;
+    }
+    return rc;
+}
+
+void cli_how_to_call(char *ret_path, size_t size)
+{
+    char exe[PATH_MAX];
+    char here[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    size_t here_len;
+
+    snprintf(ret_path, size, "pawl");
+    if (len <= 0 || strncmp(exe, "/usr/", 5) == 0)
+        return;
+    exe[len] = '\0';
+    if (getcwd(here, sizeof(here)) == NULL)
+        return;
+    here_len = strlen(here);
+    if (strncmp(exe, here, here_len) == 0 && exe[here_len] == '/')
+        snprintf(ret_path, size, "%s", exe + here_len + 1);
+    else
+        snprintf(ret_path, size, "%s", exe);
 }

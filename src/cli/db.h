@@ -32,4 +32,11 @@ int cli_denied(const struct target *target, const char *role, struct pawl_err *e
 int cli_open(struct cli *cli, const struct target *target, PGconn **ret_conn, struct pawl_err *err)
     MUST_CHECK;
 
+/* For a verb that started the private cluster for its own time only: stops it, whatever became of the verb. rc and err are the
+ * verb's; an error of stopping is told only when there was none before. */
+int cli_stop_private(struct cli *cli, int rc, struct pawl_err *err);
+
+/* How to call this very program from here: its name when the shell would find it, else its path. */
+void cli_how_to_call(char *ret_path, size_t size);
+
 #endif

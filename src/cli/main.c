@@ -14,20 +14,19 @@
 /* In the order of help; verbs of a group stand together. */
 static const struct verb *const verbs[] = {
     &verb_demo,
-    &verb_enqueue,
-    &verb_work,
-    &verb_job,
-    &verb_signal,
-    &verb_machine,
-    &verb_queue,
-    &verb_lane,
+#ifdef PAWL_WITH_SERVE
+    &verb_up,
+#endif
+    &verb_enqueue, &verb_work,
+#ifdef PAWL_WITH_SERVE
+    &verb_serve,
+#endif
+    &verb_job,     &verb_signal, &verb_machine,  &verb_queue,   &verb_lane,       &verb_worker,
     &verb_kind,
-    &verb_db,
-    &verb_bench,
-    &verb_help_cmd,
-    &verb_version,
-    &verb_completion,
-    NULL,
+#ifdef PAWL_WITH_SERVE
+    &verb_token,
+#endif
+    &verb_db,      &verb_bench,  &verb_help_cmd, &verb_version, &verb_completion, NULL,
 };
 
 static const struct example first_steps[] = {

@@ -56,8 +56,13 @@ static void log_stats(struct worker *worker)
 
 static void on_stats_signal(uv_signal_t *handle, int signum)
 {
+    struct worker *worker = handle->data;
+
     (void)signum;
-    log_stats(handle->data);
+    if (worker->remote != NULL)
+        remote_work_log(worker);
+    else
+        log_stats(worker);
 }
 
 static void on_hands_closed(void *data)
@@ -65,22 +70,34 @@ static void on_hands_closed(void *data)
     close_handles(data);
 }
 
-static void on_stopped(void *data, size_t left)
+void worker_stopped(struct worker *worker, size_t left)
 {
-    struct worker *worker = data;
-
     worker->left = left;
-    if (worker->options->stats)
+    if (worker->options->stats && worker->remote != NULL)
+        remote_work_log(worker);
+    else if (worker->options->stats)
         log_stats(worker);
     processes_close(worker->hands, on_hands_closed, worker);
 }
 
+static void on_stopped(void *data, size_t left)
+{
+    worker_stopped(data, left);
+}
+
+static void stop_source(struct worker *worker)
+{
+    worker->stopping = true;
+    if (worker->remote != NULL)
+        remote_work_stop(worker);
+    else
+        coordinator_stop(worker->coordinator);
+}
+
 void worker_stop(struct worker *worker)
 {
-    if (worker->stopping)
-        return;
-    worker->stopping = true;
-    coordinator_stop(worker->coordinator);
+    if (!worker->stopping)
+        stop_source(worker);
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
@@ -95,8 +112,7 @@ static void on_signal(uv_signal_t *handle, int signum)
                                         : "SIGTERM"),
              LOG_STR("then",
                      worker->stopping ? "ending now" : "finishing what runs; once more ends it"));
-    worker->stopping = true;
-    coordinator_stop(worker->coordinator);
+    stop_source(worker);
 }
 
 static void on_started(void *data, const struct job *job)
@@ -154,10 +170,9 @@ static int64_t poll_max_ms(const struct worker_options *options)
     return options->unprepared ? POLL_MAX_DEAF_MS : POLL_MAX_MS;
 }
 
-static int open_parts(struct worker *worker, struct pawl_err *err)
+static int open_hands(struct worker *worker, struct pawl_err *err)
 {
     const struct worker_options *options = worker->options;
-    bool dynamic = options->min_concurrency > 0 && options->min_concurrency < options->concurrency;
 
     worker->hands = processes_new(&worker->loop,
                                   &(struct processes_options){
@@ -168,8 +183,14 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
                                       .log_stderr = options->log_stderr,
                                   },
                                   err);
-    if (worker->hands == NULL)
-        return err->code;
+    return worker->hands != NULL ? 0 : err->code;
+}
+
+static int open_coordinator(struct worker *worker, struct pawl_err *err)
+{
+    const struct worker_options *options = worker->options;
+    bool dynamic = options->min_concurrency > 0 && options->min_concurrency < options->concurrency;
+
     worker->coordinator = coordinator_new(
         &worker->loop,
         &(struct coordinator_options){
@@ -204,10 +225,20 @@ static int open_parts(struct worker *worker, struct pawl_err *err)
             .data = worker,
         },
         err);
-    if (worker->coordinator != NULL)
-        return 0;
-    processes_close(worker->hands, NULL, NULL);
-    return err->code;
+    return worker->coordinator != NULL ? 0 : err->code;
+}
+
+static int open_parts(struct worker *worker, struct pawl_err *err)
+{
+    int rc = open_hands(worker, err);
+
+    if (rc < 0)
+        return rc;
+    rc = worker->options->server != NULL ? remote_work_open(worker, err)
+                                         : open_coordinator(worker, err);
+    if (rc < 0)
+        processes_close(worker->hands, NULL, NULL);
+    return rc;
 }
 
 int worker_check(PGconn *conn, const struct worker_options *options, struct pawl_err *err)
@@ -239,11 +270,19 @@ int worker_run(struct worker *worker, const struct worker_options *options, stru
     rc = open_parts(worker, err);
     if (rc == 0) {
         watch(worker);
-        coordinator_start(worker->coordinator);
+        if (worker->remote != NULL)
+            remote_work_start(worker);
+        else
+            coordinator_start(worker->coordinator);
     }
     uv_run(&worker->loop, UV_RUN_DEFAULT);
     coordinator_free(worker->coordinator);
+    remote_work_free(worker);
     uv_loop_close(&worker->loop);
+    if (rc == 0 && worker->err.code < 0) {
+        *err = worker->err;
+        return err->code;
+    }
     if (rc == 0 && worker->left > 0) {
         bool one = worker->left == 1;
 

@@ -11,8 +11,12 @@
 #include "engine/coordinator.h"
 #include "hands/processes.h"
 
+struct remote;
+struct server_access;
+
 struct worker_options {
-    const struct target *target;
+    const struct target *target;        /* NULL: there is a server */
+    const struct server_access *server; /* NULL: there is a database */
     const char *const *queues;
     size_t n_queues;
     const struct processes_handler *handlers;
@@ -47,7 +51,8 @@ struct worker_options {
 
 struct worker {
     uv_loop_t loop;
-    struct coordinator *coordinator;
+    struct coordinator *coordinator; /* one of the two */
+    struct remote *remote;
     struct hands *hands;
     uv_signal_t signals[3];
     uv_signal_t stats_signal;
@@ -55,6 +60,7 @@ struct worker {
     const struct worker_options *options;
     bool stopping;
     size_t left;
+    struct pawl_err err; /* why it ended by itself; code 0: it was told to */
 };
 
 /* Tries a claim of nothing on `conn`: what would keep every claim from succeeding (rights, a
@@ -72,5 +78,15 @@ int worker_run(struct worker *worker,
 /* From a callback: as a first signal would. Calling it again changes nothing; only a signal
  * insists. */
 void worker_stop(struct worker *worker);
+
+/* worker.c, for worker_remote.c: all is settled, and the hands may go. */
+void worker_stopped(struct worker *worker, size_t left);
+
+/* worker_remote.c */
+int remote_work_open(struct worker *worker, struct pawl_err *err) MUST_CHECK;
+void remote_work_start(struct worker *worker);
+void remote_work_stop(struct worker *worker);
+void remote_work_log(struct worker *worker); /* its counters */
+void remote_work_free(struct worker *worker);
 
 #endif

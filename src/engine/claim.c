@@ -95,6 +95,7 @@ static void on_jobs(struct coordinator *c, struct claim *claim, const struct bat
         c->n_behind += !list_empty(&claim->slots[i].link);
         if (c->asking_probe != NULL && breaker_room(&c->pulse.breakers, c->asking_probe) > 0)
             claim->slots[i].probe = breaker_probe(c->asking_probe);
+        claim->slots[i].run.source = c->asking_queue;
     }
     for (size_t i = 0; i < claim->n_filled; i++) {
         struct slot *slot = &claim->slots[i];
@@ -149,8 +150,7 @@ static void on_claimed(void *data, const struct batch_end *end)
     latency_add(&c->stats.claim, end->took_us);
     /* Probes are looked for from the beginning and leave the mark of the others alone. */
     if (c->asking_probe != NULL) {
-        breaker_looked(
-            c->asking_probe, n > 0, c->options.n_queues, clock_mono_us(c->options.clock));
+        breaker_looked(c->asking_probe, n > 0, c->n_scans, clock_mono_us(c->options.clock));
     } else {
         scan_claimed(scan,
                      end->results[0],
@@ -181,12 +181,14 @@ static size_t count_kinds(const char *const *kinds)
     return n;
 }
 
-/* What may be claimed: all that the hands can run, but for kinds that are left alone. Without
+/* What may be claimed: all that the hands can run, or of that source, but for kinds that are left alone. Without
  * memory for the list, nothing. */
-static const char *const *kinds_to_claim(struct coordinator *c, size_t *ret_n)
+static const char *const *
+kinds_to_claim(struct coordinator *c, const struct scan *scan, size_t *ret_n)
 {
-    const char *const *kinds = c->options.hands->ops->kinds(c->options.hands);
-    size_t n = count_kinds(kinds);
+    const char *const *kinds =
+        scan != NULL ? scan->kinds : c->options.hands->ops->kinds(c->options.hands);
+    size_t n = scan != NULL ? scan->n_kinds : count_kinds(kinds);
 
     *ret_n = n;
     if (c->pulse.breakers.n_open == 0)
@@ -224,7 +226,8 @@ static int32_t together(const struct coordinator *c, const struct scan *scan)
     const struct quantile *recent = &c->pulse.recent[0];
     int64_t took_us;
 
-    if (!scan->mostly_lanes || recent->n == 0)
+    /* Whether hands with several sources have room for the next of a lane when its turn comes, nobody knows. */
+    if (c->options.hands->ops->room != NULL || !scan->mostly_lanes || recent->n == 0)
         return 1;
     took_us = quantile_at(recent, 500);
     if (took_us * TOGETHER_MAX <= TOGETHER_US)
@@ -311,11 +314,11 @@ static void ask(struct coordinator *c,
 /* The next queue in turn that is not known to be empty. */
 static bool pick_queue(struct coordinator *c, size_t *ret_queue)
 {
-    for (size_t i = 0; i < c->options.n_queues; i++) {
-        size_t queue = (c->next_queue + i) % c->options.n_queues;
+    for (size_t i = 0; i < c->n_scans; i++) {
+        size_t queue = (c->next_queue + i) % c->n_scans;
 
         if (!c->scans[queue].empty) {
-            c->next_queue = (queue + 1) % c->options.n_queues;
+            c->next_queue = (queue + 1) % c->n_scans;
             *ret_queue = queue;
             return true;
         }
@@ -333,7 +336,7 @@ static struct breaker *pick_probe(struct coordinator *c, size_t *ret_queue)
     while ((b = breakers_next(&c->pulse.breakers, &pos)) != NULL) {
         if (breaker_room(&c->pulse.breakers, b) == 0 || now_us < b->look_us)
             continue;
-        *ret_queue = b->next_queue % c->options.n_queues;
+        *ret_queue = b->next_queue % c->n_scans;
         return b;
     }
     return NULL;
@@ -355,7 +358,7 @@ static bool ask_for_probe(struct coordinator *c, size_t room)
 
 bool coordinator_all_empty(const struct coordinator *c)
 {
-    for (size_t i = 0; i < c->options.n_queues; i++) {
+    for (size_t i = 0; i < c->n_scans; i++) {
         if (!c->scans[i].empty)
             return false;
     }
@@ -373,6 +376,43 @@ static bool is_database_behind(const struct coordinator *c)
            clock_mono_us(c->options.clock) - c->settle.since_us > slow_us;
 }
 
+/* Nothing more is found for now: the waker sees to it that we hear of what comes. Once per time that we run dry. */
+static void rest(struct coordinator *c)
+{
+    if (c->idle || c->options.until_empty)
+        return;
+    c->idle = true;
+    waker_idle(&c->waker);
+}
+
+/* For hands whose room differs: the next source in turn with room that is not known to be empty. */
+static void pump_sources(struct coordinator *c, size_t most)
+{
+    bool any_room = false;
+
+    /* What was claimed is still to be handed out, and takes room. */
+    if (!list_empty(&c->buffered))
+        return;
+    for (size_t i = 0; i < c->n_scans; i++) {
+        size_t source = (c->next_queue + i) % c->n_scans;
+        size_t room = c->options.hands->ops->room(c->options.hands, source);
+        size_t n_kinds;
+
+        any_room |= room > 0;
+        if (room == 0 || c->scans[source].empty)
+            continue;
+        c->next_queue = (source + 1) % c->n_scans;
+        c->idle = false;
+        const char *const *kinds = kinds_to_claim(c, &c->scans[source], &n_kinds);
+
+        ask(c, source, room < most ? room : most, kinds, n_kinds, NULL);
+        return;
+    }
+    /* Full: the next job that ends brings us back. */
+    if (any_room)
+        rest(c);
+}
+
 void coordinator_pump(struct coordinator *c)
 {
     size_t most = c->pulse.tuner.now + c->options.prefetch;
@@ -386,24 +426,26 @@ void coordinator_pump(struct coordinator *c)
     /* Full: the next job that ends brings us back. */
     if (busy >= most || (busy > 0 && most - busy < c->options.min_demand) || is_database_behind(c))
         return;
+    if (c->options.hands->ops->room != NULL) {
+        pump_sources(c, most - busy);
+        return;
+    }
     if (c->pulse.breakers.n_open > 0 && ask_for_probe(c, most - busy))
         return;
-    const char *const *kinds = kinds_to_claim(c, &n_kinds);
+    const char *const *kinds = kinds_to_claim(c, NULL, &n_kinds);
 
     /* All kinds are left alone, so for us there is nothing; the pulse looks when one may be tried
      * again. */
     if (n_kinds == 0 && c->pulse.breakers.n_open > 0) {
-        for (size_t i = 0; i < c->options.n_queues; i++)
+        for (size_t i = 0; i < c->n_scans; i++)
             c->scans[i].empty = true;
         return;
     }
     if (pick_queue(c, &queue)) {
         c->idle = false;
         ask(c, queue, most - busy, kinds, n_kinds, NULL);
-    } else if (!c->idle && !c->options.until_empty) {
-        /* Once per time that we run dry. */
-        c->idle = true;
-        waker_idle(&c->waker);
+    } else {
+        rest(c);
     }
 }
 
@@ -411,7 +453,7 @@ void coordinator_look(void *data)
 {
     struct coordinator *c = data;
 
-    for (size_t i = 0; i < c->options.n_queues; i++)
+    for (size_t i = 0; i < c->n_scans; i++)
         scan_wake(&c->scans[i]);
     c->called_while_asking = true;
     c->idle = false;
@@ -434,7 +476,7 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
         sweeper_now(&c->sweeper);
         return;
     }
-    for (size_t i = 0; i < c->options.n_queues; i++) {
+    for (size_t i = 0; i < c->n_scans; i++) {
         if (strcmp(c->scans[i].queue, payload) != 0)
             continue;
         scan_called(&c->scans[i]);

@@ -32,6 +32,8 @@ static void register_worker(struct coordinator *c)
 {
     struct batch *batch = batch_new(c->settle_conn);
     struct params *params = batch != NULL ? batch_add(batch, STMT(worker_start)) : NULL;
+    size_t n_queues;
+    const char *const *queues = coordinator_queues(c, &n_queues);
 
     if (params == NULL) {
         batch_free(batch);
@@ -43,8 +45,8 @@ static void register_worker(struct coordinator *c)
                           .name = c->name,
                           .host = c->host,
                           .pid = (int32_t)getpid(),
-                          .queues = c->options.queues,
-                          .n_queues = c->options.n_queues,
+                          .queues = queues,
+                          .n_queues = n_queues,
                           .slots = (int32_t)c->pulse.tuner.now,
                       });
     batch_submit(batch, c->options.lease_ms, on_worker_started, c);
@@ -165,7 +167,8 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
 {
     struct coordinator *c = calloc(1, sizeof(*c));
 
-    assert(options->n_queues > 0 && options->concurrency > 0 && options->lease_ms > 0);
+    assert((options->n_queues > 0 || options->hands->ops->room != NULL) &&
+           options->concurrency > 0 && options->lease_ms > 0);
     if (c != NULL) {
         c->options = *options;
         c->loop = loop;
@@ -174,7 +177,9 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
         snprintf(c->name, sizeof(c->name), "%s:%d", c->host, (int)getpid());
         list_init(&c->running);
         list_init(&c->buffered);
-        c->scans = calloc(options->n_queues, sizeof(*c->scans));
+        c->n_scans = options->n_queues;
+        c->scans_size = options->n_queues > 0 ? options->n_queues : 1;
+        c->scans = calloc(c->scans_size, sizeof(*c->scans));
         c->settle_conn = open_conn(c, "settle", on_settle_conn);
         c->claim_conn = c->settle_conn != NULL ? open_conn(c, "claim", NULL) : NULL;
     }
@@ -391,6 +396,7 @@ void coordinator_free(struct coordinator *c)
     lease_deinit(&c->lease);
     coordinator_pulse_deinit(c);
     free(c->kinds);
+    free(c->source_queues);
     free(c->scans);
     free(c);
 }
@@ -409,4 +415,14 @@ void coordinator_note(struct coordinator *c, struct run *run, const char *text)
 size_t coordinator_running(const struct coordinator *c)
 {
     return c->n_running;
+}
+
+const struct uuid *coordinator_worker(const struct coordinator *c)
+{
+    return &c->worker;
+}
+
+bool coordinator_connected(const struct coordinator *c)
+{
+    return conn_state(c->claim_conn) == CONN_READY && conn_state(c->settle_conn) == CONN_READY;
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <libpq-fe.h>
 #include <uv.h>
 
 #include "base/clock.h"
@@ -29,17 +30,9 @@ struct coordinator;
 /* Jobs in one claim: bounds memory and the time its locks are held. */
 #define COORDINATOR_CLAIM_MAX 2000
 
-/* How a run ended, as it was committed. Pointers live for the call. */
-struct settled {
-    const struct job *job;
-    const struct outcome *outcome;
-    const char *state; /* what the job is now; NULL: our claim was stale, and the outcome counted
-                          for nothing */
-};
-
 struct coordinator_options {
     const struct target *target; /* all pointers are borrowed for the coordinator's life */
-    const char *const *queues;   /* at least one; claimed from in turn */
+    const char *const *queues;   /* claimed from in turn; none for hands with sources */
     size_t n_queues;
     struct hands *hands;
     size_t concurrency;     /* jobs that run at a time, to begin with; at least 1 */
@@ -96,6 +89,28 @@ void coordinator_stop(struct coordinator *c);
  * a loop that sleeps in somebody else's. */
 void coordinator_turn(struct coordinator *c);
 
+/* For hands with `room`: what is claimed for this source comes from this queue and is of these kinds. Sources are
+ * numbered from 0 without a gap; one that nobody needs any more may be set anew. queue must outlive the coordinator,
+ * kinds are borrowed until then. PAWL_EFULL: a claim for it is on its way; PAWL_ENOMEM. */
+int coordinator_set_source(struct coordinator *c,
+                           size_t source,
+                           const char *queue,
+                           const char *const *kinds,
+                           size_t n_kinds) MUST_CHECK;
+
+/* Runs that another process claimed and whose outcomes come by this one: rows of job_held, which it takes. They count as running here, and
+ * the caller reports each of them to `finished` at once: run i of the answer belongs to row i. Leases and claims stay
+ * the other's. NULL: no memory, and the result is still the caller's. */
+struct claim;
+struct claim *coordinator_adopt(struct coordinator *c, PGresult *result) MUST_CHECK;
+struct run *coordinator_adopted(struct claim *claim, size_t i);
+
+/* The run is nobody's here any more: its job has a lease of its own in the database (pawl.held). */
+void coordinator_let_go(struct coordinator *c, struct run *run);
+
+/* Whether its claim holds, as far as is known. */
+bool coordinator_holds(const struct run *run);
+
 /* Looks for work now. */
 void coordinator_wake(struct coordinator *c);
 
@@ -121,5 +136,9 @@ void coordinator_free(struct coordinator *c);
 const struct coordinator_stats *coordinator_stats(const struct coordinator *c);
 void coordinator_gauges(const struct coordinator *c, struct coordinator_gauges *ret_gauges);
 size_t coordinator_running(const struct coordinator *c);
+/* Who claims, as in pawl.worker. */
+const struct uuid *coordinator_worker(const struct coordinator *c);
+/* Both connections to the database are up. */
+bool coordinator_connected(const struct coordinator *c);
 
 #endif

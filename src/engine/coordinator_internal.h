@@ -84,7 +84,11 @@ struct coordinator {
     size_t n_running;
     size_t n_behind; /* slots that wait for one of their lane (struct group) */
 
-    struct scan *scans;           /* owned; one for each queue */
+    struct scan *scans; /* owned; one for each queue, or source */
+    size_t n_scans;
+    size_t scans_size;
+    const char **source_queues; /* owned; the queues of all sources, each once */
+    size_t n_source_queues;
     size_t next_queue;            /* whose turn it is */
     struct claim *asking;         /* the claim on the wire, or NULL */
     size_t asking_queue;          /* for which queue */
@@ -140,6 +144,10 @@ void coordinator_recall(struct coordinator *c);
 
 /* concurrency.c */
 void coordinator_tune(struct coordinator *c, int64_t now_us);
+
+/* source.c */
+/* The queues that are listened for and claimed from. */
+const char *const *coordinator_queues(const struct coordinator *c, size_t *ret_n);
 
 /* finish.c */
 void coordinator_on_finished(void *data, struct run *run, const struct outcome *outcome);

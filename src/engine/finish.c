@@ -73,7 +73,7 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
         slot->group->n_left--;
     /* The next in its lane has been called. */
     if (slot->run.job.lane != NULL) {
-        for (size_t i = 0; i < c->options.n_queues; i++) {
+        for (size_t i = 0; i < c->n_scans; i++) {
             if (strcmp(c->scans[i].queue, slot->run.job.queue) == 0)
                 scan_lane_left(&c->scans[i]);
         }
@@ -92,6 +92,9 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
                                .state = state,
                            });
     }
+    if (c->options.hands->ops->settled != NULL)
+        c->options.hands->ops->settled(
+            c->options.hands, &slot->run, state, state == NULL && slot->resent);
     slot_clear(slot);
     if (--claim->n_slots == 0)
         lease_remove(&c->lease, claim);
@@ -109,10 +112,16 @@ void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms)
         waker_due(&c->waker, due_ms);
         return;
     }
-    for (size_t i = 0; i < c->options.n_queues; i++) {
+    for (size_t i = 0; i < c->n_scans; i++) {
         if (strcmp(c->scans[i].queue, slot->run.job.queue) != 0)
             continue;
         scan_wake(&c->scans[i]);
+        if (slot->item.outcome.kind == OUTCOME_RELEASE && slot->due_us != 0)
+            scan_put_back(&c->scans[i],
+                          slot->run.job.priority,
+                          slot->run.job.lane != NULL,
+                          slot->due_us,
+                          slot->run.job.id);
         c->called_while_asking |= c->asking != NULL && c->asking_queue == i;
         c->idle = false;
     }
@@ -122,7 +131,7 @@ void coordinator_on_called(void *data)
 {
     struct coordinator *c = data;
 
-    for (size_t i = 0; i < c->options.n_queues; i++)
+    for (size_t i = 0; i < c->n_scans; i++)
         scan_lane_left(&c->scans[i]);
     coordinator_look(c);
 }

@@ -27,6 +27,7 @@ struct hands;
 struct run {
     struct job job;
     void *hands_data; /* the hands' own, per run */
+    size_t source;    /* for which of their sources it was claimed; only where there is `room` */
 };
 
 struct hands_ops {
@@ -44,6 +45,15 @@ struct hands_ops {
     /* Reports every run that was not started as OUTCOME_RELEASE, before it returns. NULL for hands
      * that start whatever they take. */
     void (*recall)(struct hands *hands);
+    /* How many jobs of this source they would take now. A source is a queue and some kinds, made known to the
+     * coordinator by coordinator_set_source. NULL for hands that take any of their kinds from any queue: their room is
+     * what the coordinator's options say. With it nothing is claimed that there is no room for. */
+    size_t (*room)(struct hands *hands, size_t source);
+    /* What became of a run they reported, once that is committed; state NULL: it counted for nothing, or, `unsure`, had
+     * been settled before. "running": a machine goes on under the same claim, and `run` is called again, or this.
+     * After any other state the run is no more. Also for runs that were never given to them (hands_data NULL).
+     * NULL for hands that need not know. */
+    void (*settled)(struct hands *hands, struct run *run, const char *state, bool unsure);
 };
 
 struct hands {
@@ -53,6 +63,14 @@ struct hands {
     /* Set by the coordinator before the first run. */
     void (*finished)(void *data, struct run *run, const struct outcome *outcome);
     void *finished_data;
+};
+
+/* How a run ended, as it was committed. Pointers live for the call. */
+struct settled {
+    const struct job *job;
+    const struct outcome *outcome;
+    const char *state; /* what the job is now; NULL: our claim was stale, and the outcome counted
+                          for nothing */
 };
 
 #endif

@@ -57,6 +57,8 @@ void coordinator_on_went_on(void *data, struct slot *slot, bool cancelled)
 
     c->stats.steps++;
     coordinator_note_settled(c, slot, "next");
+    if (c->options.hands->ops->settled != NULL)
+        c->options.hands->ops->settled(c->options.hands, &slot->run, "running", false);
     slot->tries = 0;
     slot->resent = false;
     if (slot_go_on(slot, clock_mono_us(c->options.clock)) == 0 && !cancelled &&

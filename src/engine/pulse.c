@@ -112,7 +112,7 @@ static void on_breaker(struct coordinator *c, struct breaker *b, enum breaker_ch
         break;
     case BREAKER_MENDED:
         /* The marks went past its jobs while it was left out. */
-        for (size_t i = 0; i < c->options.n_queues; i++)
+        for (size_t i = 0; i < c->n_scans; i++)
             c->scans[i].want_full = true;
         coordinator_look(c);
         break;

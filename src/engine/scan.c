@@ -64,6 +64,17 @@ static bool before(const struct job_watermark *a, const struct job_watermark *b)
     return a->due_us != b->due_us ? a->due_us < b->due_us : a->id < b->id;
 }
 
+void scan_put_back(struct scan *scan, int16_t priority, bool in_lane, int64_t due_us, int64_t id)
+{
+    struct job_watermark at = {.due_us = due_us, .id = id};
+    struct job_watermark *mark = in_lane ? &scan->lane_mark[priority] : &scan->mark[priority];
+
+    if (before(&at, mark))
+        *mark = at;
+    scan->lanes |= in_lane;
+    scan->empty = false;
+}
+
 /* cut: a full scan was cut short by its limit, and may have left rows behind the old marks. */
 static void move_marks(struct job_watermark mark[JOB_PRIORITIES],
                        const struct job_watermark last[JOB_PRIORITIES],

@@ -20,7 +20,9 @@
 #define SCAN_FULL_SHARE    30            /* a full scan may take one part in this of the time */
 
 struct scan {
-    const char *queue; /* borrowed */
+    const char *queue;        /* borrowed */
+    const char *const *kinds; /* borrowed; NULL: all that the hands can run */
+    size_t n_kinds;
     struct job_watermark mark[JOB_PRIORITIES];
     struct job_watermark lane_mark[JOB_PRIORITIES]; /* of jobs in lanes */
     bool empty;        /* nothing was found, and nobody has called since */
@@ -44,6 +46,9 @@ void scan_called(struct scan *scan);
 
 /* A job in a lane was settled here: the next one has been called, and is to start at once. */
 void scan_lane_left(struct scan *scan);
+
+/* A job of ours is ready again, as it was: the next claim starts no later than there. */
+void scan_put_back(struct scan *scan, int16_t priority, bool in_lane, int64_t due_us, int64_t id);
 
 /* Fills in where to start. Returns whether it is a full scan. */
 bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES]);

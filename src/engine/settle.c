@@ -105,7 +105,7 @@ static bool goes_on(const struct slot *slot)
 /* Its end concerns nobody else but a parent, and its row is where the claim left it. */
 static bool is_plainly_done(const struct slot *slot)
 {
-    return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved &&
+    return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved && slot->run.job.place != 0 &&
            (slot->run.job.riders & ~RIDERS_DONE) == 0;
 }
 
@@ -115,7 +115,7 @@ static bool is_plainly_next(const struct slot *slot)
     const struct machine *machine = slot->run.job.machine;
 
     return slot->sticky && slot->item.outcome.kind == OUTCOME_NEXT && !slot->moved &&
-           (slot->run.job.riders & ~RIDERS_NEXT) == 0 &&
+           slot->run.job.place != 0 && (slot->run.job.riders & ~RIDERS_NEXT) == 0 &&
            (machine == NULL || machine->shown == NULL);
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/held.h"
+
 struct claim *claim_new(const struct job_claim *asked)
 {
     struct claim *claim = calloc(1, sizeof(*claim));
@@ -133,6 +135,30 @@ int claim_fill(struct claim *claim, PGresult *result)
     claim->result = result;
     claim->n_slots = n;
     claim->n_filled = n;
+    claim->n_unsent = n;
+    return 0;
+}
+
+int claim_fill_held(struct claim *claim, PGresult *result)
+{
+    size_t n = (size_t)PQntuples(result);
+
+    claim->slots = calloc(n > 0 ? n : 1, sizeof(*claim->slots));
+    if (claim->slots == NULL)
+        return PAWL_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct slot *slot = &claim->slots[i];
+
+        list_init(&slot->link);
+        slot->claim = claim;
+        slot->item.job = &slot->run.job;
+        claim->n_filled = i + 1;
+        job_held_row(result, (int)i, &slot->run.job);
+        if (slot->run.job.riders >= RIDER_MACHINE && fill_machine(slot, result, (int)i) < 0)
+            return PAWL_ENOMEM;
+    }
+    claim->result = result;
+    claim->n_slots = n;
     claim->n_unsent = n;
     return 0;
 }

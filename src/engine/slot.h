@@ -89,6 +89,8 @@ struct claim *claim_new(const struct job_claim *asked) MUST_CHECK;
 /* Takes the result and makes a slot for each of its rows, the most urgent first. PAWL_ENOMEM: then
  * the result is still the caller's. */
 int claim_fill(struct claim *claim, PGresult *result) MUST_CHECK;
+/* The same for rows of job_held: jobs of any claims and queues, a slot for each row in its order. */
+int claim_fill_held(struct claim *claim, PGresult *result) MUST_CHECK;
 void claim_free(struct claim *claim); /* with all its slots; NULL accepted */
 
 /* Takes copies of what the outcome points to. Out of memory turns it into a retry without a text.

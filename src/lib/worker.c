@@ -183,7 +183,7 @@ fill(struct pawl_worker *worker, const struct pawl_worker_options *options, stru
     if (rc == 0)
         rc = copy_queues(worker, err);
     if (rc == 0)
-        rc = find_target(worker, err);
+        rc = o->server != NULL ? worker_remote_fill(worker, err) : find_target(worker, err);
     worker->concurrency = o->concurrency;
     worker->log = (struct log){
         .fd = -1,
@@ -200,14 +200,14 @@ static void on_call(uv_async_t *call)
 {
     struct pawl_worker *worker = call->data;
 
-    if (worker->coordinator == NULL)
+    if (!worker_is_open(worker))
         return; /* not yet, or no more */
     unsigned stops = atomic_load(&worker->stops);
 
     for (; worker->stops_passed_on < 2 && worker->stops_passed_on < stops;
          worker->stops_passed_on++)
-        coordinator_stop(worker->coordinator);
-    if (atomic_exchange(&worker->wake, false))
+        worker_source_stop(worker);
+    if (atomic_exchange(&worker->wake, false) && worker->coordinator != NULL)
         coordinator_wake(worker->coordinator);
     worker_apply_concurrency(worker);
 }
@@ -258,6 +258,7 @@ int pawl_worker_new(const struct pawl_worker_options *options,
     if (rc == 0)
         rc = make_loop(worker, err);
     if (rc < 0) {
+        worker_remote_forget(worker);
         arena_deinit(&worker->arena);
         free(worker);
         return rc;
@@ -357,6 +358,7 @@ void pawl_worker_free(struct pawl_worker *worker)
     uv_loop_close(&worker->loop);
     pthread_mutex_destroy(&worker->mutex);
     pthread_cond_destroy(&worker->changed);
+    worker_remote_forget(worker);
     arena_deinit(&worker->arena);
     free(worker);
 }

@@ -36,11 +36,15 @@ struct worker_handler {
     void *data; /* the caller's */
 };
 
+struct remote;
+struct worker_server;
+
 struct pawl_worker {
     pid_t pid; /* of the process that made it: a child that was forked must not touch it */
     struct pawl_worker_options options; /* texts are in the arena, defaults are filled in */
     struct arena arena;
     struct target target;
+    struct worker_server *server; /* in the arena; NULL: there is a database */
     struct log log;
     struct worker_handler *handlers; /* in the arena */
     size_t n_handlers;
@@ -52,7 +56,10 @@ struct pawl_worker {
     uv_prepare_t publish; /* … and the counters are copied after it */
     uv_check_t follow_up; /* embedded only: what follows from the events of this turn */
     struct hands *hands;
-    struct coordinator *coordinator;
+    struct coordinator *coordinator; /* one of the two, while it lives */
+    struct remote *remote;
+    struct pawl_err remote_err; /* why it ended by itself; code 0: it did not */
+    bool remote_stopped;
     unsigned stops_passed_on;
     bool embedded;
     uint64_t gauged_ms;         /* loop's time of the last look at the gauges */
@@ -75,6 +82,12 @@ struct pawl_worker {
     struct pawl_stats stats;
 };
 
+/* Something gives it jobs. */
+static inline bool worker_is_open(const struct pawl_worker *worker)
+{
+    return worker->coordinator != NULL || worker->remote != NULL;
+}
+
 /* PAWL_ESTATE in a child that was forked. */
 int worker_own(const struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
 
@@ -83,8 +96,25 @@ int worker_own(const struct pawl_worker *worker, struct pawl_err *err) MUST_CHEC
 int worker_open(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
 /* What was left open of it; after the loop has run dry. */
 void worker_close(struct pawl_worker *worker);
+/* All is settled: the hands may go. */
+void worker_source_stopped(struct pawl_worker *worker, size_t left);
+/* First and second time, as pawl_worker_stop. */
+void worker_source_stop(struct pawl_worker *worker);
 /* How it ended: 0, or PAWL_EINTERRUPTED. */
 int worker_verdict(size_t left, struct pawl_err *err) MUST_CHECK;
+
+/* worker_remote.c. What the options say about the server. */
+int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+void worker_remote_forget(struct pawl_worker *worker);
+int worker_remote_make(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+/* Returns when the server has taken the worker; fails without a trace. */
+int worker_remote_start(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+void worker_remote_stop(struct pawl_worker *worker);
+void worker_remote_turn(struct pawl_worker *worker);
+void worker_remote_note(struct pawl_worker *worker, struct run *run, const char *text);
+void worker_remote_set_concurrency(struct pawl_worker *worker, unsigned concurrency);
+void worker_remote_publish(struct pawl_worker *worker);
+void worker_remote_free(struct pawl_worker *worker);
 
 /* worker_stats.c; the loop's thread. */
 void worker_publish(struct pawl_worker *worker, bool all); /* all: also what is not cheap */

@@ -66,14 +66,25 @@ static void on_hands_closed(void *data)
     uv_check_stop(&worker->follow_up);
 }
 
-static void on_stopped(void *data, size_t left)
+void worker_source_stopped(struct pawl_worker *worker, size_t left)
 {
-    struct pawl_worker *worker = data;
-
     pthread_mutex_lock(&worker->mutex);
     worker->left = left;
     pthread_mutex_unlock(&worker->mutex);
     threads_close(worker->hands, on_hands_closed, worker);
+}
+
+static void on_stopped(void *data, size_t left)
+{
+    worker_source_stopped(data, left);
+}
+
+void worker_source_stop(struct pawl_worker *worker)
+{
+    if (worker->remote != NULL)
+        worker_remote_stop(worker);
+    else
+        coordinator_stop(worker->coordinator);
 }
 
 /* How far a run is. */
@@ -81,7 +92,10 @@ static void on_progress(void *data, struct run *run, const char *text)
 {
     struct pawl_worker *worker = data;
 
-    coordinator_note(worker->coordinator, run, text);
+    if (worker->remote != NULL)
+        worker_remote_note(worker, run, text);
+    else
+        coordinator_note(worker->coordinator, run, text);
 }
 
 static int make_hands(struct pawl_worker *worker, struct pawl_err *err)
@@ -159,12 +173,13 @@ static void on_follow(uv_prepare_t *prepare)
 
 static int open_parts(struct pawl_worker *worker, struct pawl_err *err)
 {
-    int rc = check_database(worker, err);
+    int rc = worker->server != NULL ? 0 : check_database(worker, err);
 
     if (rc == 0)
         rc = make_hands(worker, err);
     if (rc == 0)
-        rc = make_coordinator(worker, err);
+        rc = worker->server != NULL ? worker_remote_make(worker, err)
+                                    : make_coordinator(worker, err);
     if (rc < 0) {
         if (worker->hands != NULL)
             threads_close(worker->hands, on_hands_closed, worker);
@@ -173,6 +188,8 @@ static int open_parts(struct pawl_worker *worker, struct pawl_err *err)
     }
     /* The last that is started runs first; the coordinator's turn is between the two. */
     uv_prepare_start(&worker->publish, on_publish);
+    if (worker->remote != NULL)
+        return worker_remote_start(worker, err);
     coordinator_start(worker->coordinator);
     uv_prepare_start(&worker->follow, on_follow);
     uv_async_send(&worker->call); /* notes that were left before */
@@ -220,6 +237,7 @@ void worker_close(struct pawl_worker *worker)
     worker_publish(worker, true);
     coordinator_free(worker->coordinator);
     worker->coordinator = NULL;
+    worker_remote_free(worker);
     pthread_mutex_lock(&worker->mutex);
     worker->state = WORKER_STOPPED;
     pthread_cond_broadcast(&worker->changed);

@@ -56,7 +56,7 @@ static void copy_gauges(struct pawl_stats *to, const struct coordinator_gauges *
     to->breakers_open = (unsigned)from->breakers_open;
 }
 
-void worker_publish(struct pawl_worker *worker, bool all)
+static void publish_local(struct pawl_worker *worker, bool all)
 {
     struct coordinator *c = worker->coordinator;
     const struct coordinator_stats *stats = coordinator_stats(c);
@@ -83,6 +83,14 @@ void worker_publish(struct pawl_worker *worker, bool all)
     to->running = (unsigned)(handed_out < to->concurrency ? handed_out : to->concurrency);
     to->buffered = (unsigned)(handed_out - to->running);
     pthread_mutex_unlock(&worker->mutex);
+}
+
+void worker_publish(struct pawl_worker *worker, bool all)
+{
+    if (worker->remote != NULL)
+        worker_remote_publish(worker);
+    else
+        publish_local(worker, all);
 }
 
 void pawl_worker_stats(struct pawl_worker *worker, struct pawl_stats *stats)
@@ -113,6 +121,10 @@ void worker_apply_concurrency(struct pawl_worker *worker)
         return;
     /* First the threads: what the coordinator hands out next is already bound by it. */
     threads_set_limit(worker->hands, concurrency);
+    if (worker->remote != NULL) {
+        worker_remote_set_concurrency(worker, concurrency);
+        return;
+    }
     int rc = guarded ? coordinator_rollout(worker->coordinator, concurrency, 0, &err)
                      : coordinator_set_concurrency(worker->coordinator, concurrency, &err);
 

@@ -12,7 +12,7 @@
     X(connections_max, 4096, "connections at once; more are closed when they arrive")           \
     X(streams_max, 256, "calls at once on one connection")                                      \
     X(header_bytes, 16384, "headers of one request")                                            \
-    X(message_bytes, 4194304, "one message of a call, also after it is inflated")               \
+    X(message_bytes, 17825792, "one message of a call, also after it is inflated")              \
     X(body_bytes, 1048576, "the body of a plain HTTP request")                                  \
     X(queue_bytes, 1048576, "what waits to be sent on one stream")                              \
     X(memory_bytes, 268435456, "requests of all connections together, as bytes and as objects") \

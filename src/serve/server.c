@@ -25,6 +25,8 @@ struct server {
     struct rpc *rpc;
     struct health *health;
     struct reflection *reflection;
+    bool (*metrics_allows)(struct http_exchange *exchange, void *data); /* NULL: everybody */
+    void *metrics_data;
     struct collector collectors[SERVER_METRICS_MAX];
     size_t n_collectors;
     struct http_route routes[3];
@@ -74,6 +76,8 @@ static void handle_metrics(struct http_exchange *exchange, void *data)
     const struct server *server = data;
     struct buf out;
 
+    if (server->metrics_allows && !server->metrics_allows(exchange, server->metrics_data))
+        return;
     buf_init(&out, METRICS_BYTES_MAX);
     net_metrics(&server->net, &out);
     http_metrics(&server->http, &out);
@@ -188,6 +192,14 @@ int server_add_metrics(struct server *server,
     return 0;
 }
 
+void server_guard_metrics(struct server *server,
+                          bool (*allows)(struct http_exchange *exchange, void *data),
+                          void *data)
+{
+    server->metrics_allows = allows;
+    server->metrics_data = data;
+}
+
 /* --- stopping ------------------------------------------------------------------------------------------------------ */
 
 static void part_closed(struct server *server)
@@ -214,6 +226,12 @@ static void grace_cb(uv_timer_t *timer)
     struct server *server = timer->data;
 
     rpc_end_all(server->rpc, RPC_UNAVAILABLE, "the server stops; connect again");
+}
+
+void server_quiesce(struct server *server)
+{
+    net_close_listeners(&server->net);
+    health_shutdown(server->health);
 }
 
 void server_stop(struct server *server, int64_t grace_ms, void (*stopped)(void *data), void *data)

@@ -16,10 +16,10 @@
 #include "base/log.h"
 #include "serve/http/http.h"
 #include "serve/limits.h"
-#include "serve/net/tls.h"
 #include "serve/rpc/health.h"
 #include "serve/rpc/reflection.h"
 #include "serve/rpc/rpc.h"
+#include "wire/tls.h"
 
 struct server;
 
@@ -52,6 +52,14 @@ struct reflection *server_reflection(struct server *server);
 int server_add_metrics(struct server *server,
                        void (*collect)(struct buf *out, void *data),
                        void *data) MUST_CHECK;
+
+/* Asked before /metrics is answered; false: it has answered itself. NULL: everybody may see it. */
+void server_guard_metrics(struct server *server,
+                          bool (*allows)(struct http_exchange *exchange, void *data),
+                          void *data);
+
+/* No new connections, and health says so; those that are open go on as if nothing had happened. */
+void server_quiesce(struct server *server);
 
 /*
  * Stops: no new connections, health says so, streams are told to end, connections say goodbye (GOAWAY) and finish

@@ -22,6 +22,8 @@ void queue_list_row(const PGresult *r, int row, struct queue_view *ret_queue)
         .keep_days = result_i32(r, row, 8),
         .capped = result_bool(r, row, 9),
         .retrying = result_i64(r, row, 10),
+        .waiting = result_i64(r, row, 11),
+        .now = result_time(r, row, 12),
     };
 }
 
@@ -41,6 +43,11 @@ void queue_pause_bind(struct params *p, const char *queue, const char *who)
 {
     params_text(p, queue);
     params_text(p, who);
+}
+
+bool queue_pause_row(const PGresult *r)
+{
+    return result_bool(r, 0, 2);
 }
 
 void queue_resume_bind(struct params *p, const char *queue)

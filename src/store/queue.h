@@ -21,6 +21,8 @@ struct queue_view {
     const char *paused_by;
     int32_t keep_days;
     bool capped; /* the counts stopped at the limit: there may be more */
+    int64_t waiting;
+    int64_t now; /* by the database's clock */
 };
 
 void queue_list_bind(struct params *p, int64_t count_max);
@@ -36,6 +38,7 @@ bool queue_allow_row(const PGresult *r); /* it is such a member */
 void queue_disallow_bind(struct params *p, const char *queue, const char *role);
 
 void queue_pause_bind(struct params *p, const char *queue, const char *who);
+bool queue_pause_row(const PGresult *r); /* it was paused before */
 void queue_resume_bind(struct params *p, const char *queue);
 
 #endif

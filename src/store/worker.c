@@ -30,6 +30,51 @@ void sleeper_set_bind(struct params *p,
     params_bool(p, asleep);
 }
 
+void worker_list_row(const PGresult *r, int row, struct worker_view *ret_worker)
+{
+    *ret_worker = (struct worker_view){
+        .id = result_text(r, row, 0),
+        .name = result_text(r, row, 1),
+        .via = result_text(r, row, 2),
+        .queues = result_text(r, row, 3),
+        .kinds = result_text(r, row, 4),
+        .slots = result_i32(r, row, 5),
+        .running = result_i32(r, row, 6),
+        .ended = result_is_null(r, row, 7) ? -1 : result_i64(r, row, 7),
+        .draining = result_bool(r, row, 8),
+        .started_at = result_time(r, row, 9),
+        .beat_at = result_time(r, row, 10),
+        .host = result_text(r, row, 11),
+        .version = result_text(r, row, 12),
+    };
+}
+
+void worker_ask_bind(struct params *p, const char *worker, bool drain, int32_t credits)
+{
+    params_text(p, worker);
+    params_bool(p, drain);
+    params_i32(p, credits);
+}
+
+bool worker_ask_row(const PGresult *r)
+{
+    return result_bool(r, 0, 0);
+}
+
+void worker_wishes_row(
+    const PGresult *r, int row, const char **ret_worker, bool *ret_drain, int32_t *ret_credits)
+{
+    *ret_worker = result_text(r, row, 0);
+    *ret_drain = result_bool(r, row, 1);
+    *ret_credits = result_i32(r, row, 2);
+}
+
+void worker_streams_bind(struct params *p, const struct uuid *server, const char *json)
+{
+    params_uuid(p, server);
+    params_text(p, json);
+}
+
 void history_maintain_row(const PGresult *r, int32_t *ret_made, int32_t *ret_dropped)
 {
     *ret_made = result_i32(r, 0, 0);

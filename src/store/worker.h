@@ -29,6 +29,34 @@ void sleeper_set_bind(struct params *p,
                       size_t n_queues,
                       bool asleep);
 
+/* A worker as people see it. Pointers live as long as the result. */
+struct worker_view {
+    const char *id;
+    const char *name;
+    const char
+        *via; /* the server whose stream it is on; NULL: a process with a coordinator of its own */
+    const char *queues; /* with commas */
+    const char *kinds;  /* with commas; NULL: not known */
+    int32_t slots;
+    int32_t running;
+    int64_t ended; /* -1: not known */
+    bool draining;
+    int64_t started_at;
+    int64_t beat_at;
+    const char *host;    /* NULL: not known */
+    const char *version; /* likewise */
+};
+
+void worker_list_row(const PGresult *r, int row, struct worker_view *ret_worker);
+
+/* drain: or as it is; credits: -1 as they are, 0 as the worker asked for. */
+void worker_ask_bind(struct params *p, const char *worker, bool drain, int32_t credits);
+bool worker_ask_row(const PGresult *r); /* its stream is open somewhere, as far as is known */
+/* ret_worker lives as long as the result. */
+void worker_wishes_row(
+    const PGresult *r, int row, const char **ret_worker, bool *ret_drain, int32_t *ret_credits);
+void worker_streams_bind(struct params *p, const struct uuid *server, const char *json);
+
 void history_maintain_row(const PGresult *r, int32_t *ret_made, int32_t *ret_dropped);
 
 #endif

@@ -177,6 +177,33 @@ static void a_sweep_reaches_its_jobs_by_their_ids(void **state)
     assert_plans(STMT(claim_sweep), "(20)", NODES("Index Scan using job_pkey on job j"), NO_SCAN);
 }
 
+/* One worker with a few jobs, and many that come over together. */
+static void what_workers_hold_is_reached_by_the_ids_of_its_jobs(void **state)
+{
+    static char arguments[20000];
+    const char *const job_pkey = "Index Scan using job_pkey on job j";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
+        settle_arguments(arguments,
+                         sizeof(arguments),
+                         settle_sizes[i],
+                         "array_fill('\\x00'::bytea, '{#}'), array_fill('w'::text, '{#}'), 30000,"
+                         " array_fill(NULL::text, '{#}'))");
+        assert_plans(STMT(held_take), arguments, NODES(job_pkey), NO_SCAN);
+        settle_arguments(arguments,
+                         sizeof(arguments),
+                         settle_sizes[i],
+                         "array_fill(" UUID "::uuid, '{#}'), array_fill('w'::text, '{#}'),"
+                         " array_fill(1::int8, '{#}'))");
+        assert_plans(STMT(held_put), arguments, NODES(job_pkey), NO_SCAN);
+        settle_arguments(
+            arguments, sizeof(arguments), settle_sizes[i], "array_fill('\\x00'::bytea, '{#}'))");
+        assert_plans(STMT(job_held), arguments, NODES(job_pkey), NO_SCAN);
+    }
+    assert_plans(STMT(job_reported), "('{1,2,3}')", NODES(job_pkey), NO_SCAN);
+}
+
 static void a_renewal_reaches_its_claims_by_their_tokens(void **state)
 {
     (void)state;
@@ -261,6 +288,7 @@ int main(void)
         cmocka_unit_test(a_settle_reaches_its_jobs_by_their_ids),
         cmocka_unit_test(a_settle_of_what_is_done_reaches_its_jobs_where_they_are),
         cmocka_unit_test(a_sweep_reaches_its_jobs_by_their_ids),
+        cmocka_unit_test(what_workers_hold_is_reached_by_the_ids_of_its_jobs),
         cmocka_unit_test(a_renewal_reaches_its_claims_by_their_tokens),
         cmocka_unit_test(an_enqueue_inserts_and_probes_for_sleepers),
         cmocka_unit_test(a_mark_touches_its_own_rows_only),

@@ -17,6 +17,7 @@ import tempfile
 # bring it to light (none: it needs no help).
 PLANTS = {
     'no_fence': ([('job_settle.sql', r'\n\s+AND j\.token = [^\n]+', ''),
+                  ('job_settle.sql', r'ON j\.id = i\.id AND j\.token = i\.token', 'ON j.id = i.id'),
                   ('job_settle_done.sql', r'\n\s+AND j\.token = [^\n]+', '')],
                  (5,), ['freeze']),
     'send_before_commit': ([('ending.c', r'if \(batch->failed\) \{\n(\s+)end_failed',
@@ -36,7 +37,8 @@ PLANTS = {
     'guard_ignored': ([('pawl.guard_take', r'IF \(CASE WHEN held\.live_id', 'IF false AND (CASE WHEN held.live_id')],
                       (7,), []),
     'winner_unnamed': ([('pawl.guard_take', r'RETURN held\.job_id', 'RETURN new_id')], (7,), []),
-    'child_counted_twice': ([('job_settle.sql', r'p\.children_left - f\.n', 'p.children_left - 2 * f.n')], (8,), []),
+    'child_counted_twice': ([('job_settle.sql', r'p\.children_left - f\.n', 'p.children_left - 2 * f.n'),
+                             ('job_settle_children.sql', r'p\.children_left - f\.n', 'p.children_left - 2 * f.n')], (8,), []),
     'child_results_kept': ([('job_settle_step.sql', r'WHERE m\.progress AND m\.riders & 32 <> 0', 'WHERE false')], (8,), []),
     'consume_dropped': ([('job_settle_step.sql', r'AND u\.progress AND s\.key IS NULL', 'AND false'),
                          ('job_settle_step.sql', r'consumed = s\.consumed OR u\.progress', 'consumed = s.consumed'),

@@ -101,7 +101,7 @@ def example(place, name, expected, static):
     if static:
         # Only libpawl itself: there is no archive of every system library.
         source = source.replace('--libs libpawl libpq)', '--libs-only-L libpawl) -l:libpawl.a $(pkg-config --cflags --libs '
-                                'libpq libuv jansson libcrypto)')
+                                'libpq libuv jansson libcrypto libssl libnghttp2 libprotobuf-c zlib)')
     done = build(place, cwd, source, name)
     if done.returncode != 0:
         return [f'it was not compiled:\n{done.stdout}'.replace('\n', '\n# ')]
@@ -113,11 +113,13 @@ def example(place, name, expected, static):
 
 
 def quickstart(place):
-    """The blocks of the guide, in order: files are written, commands are run in one shell."""
+    """The blocks of the guide, in order: files are written, commands are run in one shell. Code without a file's name only shows something."""
     guide = read(place.root, 'docs/guides/c-quickstart.md')
     cwd = place.directory('quickstart')
     commands = []
     for language, info, text in re.findall(r'^```(\w+) ?(\S*)\n(.*?)^```$', guide, re.M | re.S):
+        if language == 'c' and not info:
+            continue
         if language == 'c':
             with open(f'{cwd}/{info}', 'w', encoding='utf-8') as f:
                 f.write(text)

@@ -109,6 +109,42 @@ static void making_a_worker(void **state)
     torture(*state, &(struct scene){.play = play_new});
 }
 
+/* Nobody is there; until that is known all is made that a worker with a server has. */
+static int play_remote(struct fixture *f)
+{
+    struct pawl_worker_options options = f->options;
+    struct pawl_worker *worker = NULL;
+
+    options.conninfo = NULL;
+    options.until_empty = false;
+    options.server = "127.0.0.1:1";
+    options.token = "a-token";
+    int rc = pawl_worker_new(&options, &worker, &f->err);
+
+    if (rc == 0)
+        rc = pawl_worker_handle(worker, "all", do_nothing, f, &f->err);
+    if (rc == 0)
+        rc = pawl_worker_run(worker, &f->err);
+    pawl_worker_free(worker);
+    return rc == PAWL_ECONN ? 0 : rc;
+}
+
+static void a_worker_with_a_server(void **state)
+{
+    struct fixture *f = *state;
+    struct pawl_worker_options options = f->options;
+    struct pawl_worker *worker = NULL;
+
+    options.conninfo = NULL;
+    options.until_empty = false;
+    options.server = "127.0.0.1:1";
+    if (pawl_worker_new(&options, &worker, &f->err) == PAWL_EINVAL &&
+        strstr(f->err.message, "without the server") != NULL)
+        skip();
+    pawl_worker_free(worker);
+    torture(f, &(struct scene){.play = play_remote});
+}
+
 static enum pawl_outcome do_all(struct pawl_run *run, void *data)
 {
     char result[3000];
@@ -348,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(making_a_worker),
+        TEST(a_worker_with_a_server),
         TEST(working),
         TEST(producing),
         TEST(machines),

@@ -11,9 +11,9 @@
 #include "echo.pb-c.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
 #include "serve/net/peer.h"
-#include "serve/rpc/frame.h"
-#include "serve/rpc/wire.h"
 #include "serve/server.h"
+#include "wire/frame.h"
+#include "wire/wire.h"
 
 #define MESSAGE_MAX 10000
 #define INPUT_MAX   60000

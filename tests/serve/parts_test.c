@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "echo.pb-c.h"
-#include "serve/http/queue.h"
 #include "serve/limits.h"
 #include "serve/metrics.h"
-#include "serve/rpc/frame.h"
-#include "serve/rpc/status.h"
-#include "serve/rpc/wire.h"
 #include "support/cmocka.h"
+#include "wire/frame.h"
+#include "wire/queue.h"
+#include "wire/status.h"
+#include "wire/wire.h"
 
 static void test_frame_limit(void **state)
 {

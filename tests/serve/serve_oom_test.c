@@ -8,42 +8,10 @@
 
 #include "conversation.h"
 #include "echo.h"
+#include "failing.h"
 #include "serve/net/peer.h"
 #include "serve/server.h"
 #include "support/cmocka.h"
-
-static int64_t countdown = -1; /* the allocation that fails; negative: none does */
-static bool failed;
-
-static bool fails_now(void)
-{
-    if (countdown < 0 || countdown-- > 0)
-        return false;
-    failed = true;
-    return true;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(p, size);
-}
 
 static struct {
     uv_loop_t loop;

@@ -14,11 +14,13 @@ MAY_INCLUDE = {
     'engine': ['store', 'pg/conn.h', 'pg/target.h', 'core', 'base'],
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
     'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
-    'lib': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
+    'lib': ['remote', 'wire', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
     'proto': [], # made from proto/, beside src/
-    'serve': ['proto', 'engine', 'client', 'core', 'base'],
-    'bench': ['client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
-    'cli': ['bench', 'serve', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
+    'wire': ['base'],
+    'remote': ['wire', 'proto', 'engine/hands.h', 'core', 'base'],
+    'serve': ['wire', 'proto', 'hands', 'engine', 'client', 'store', 'pg/conn.h', 'pg/target.h', 'pg/result.h', 'core', 'base'],
+    'bench': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
+    'cli': ['bench', 'serve', 'remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }
 
 BESIDE_SRC = ['bench']

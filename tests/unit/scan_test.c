@@ -247,6 +247,31 @@ static void a_full_scan_that_saw_all_leaves_the_mark(void **state)
     assert_int_equal(scan.mark[4].id, 100);
 }
 
+static void a_job_that_is_put_back_is_behind_the_mark_no_more(void **state)
+{
+    struct scan scan;
+    struct job_watermark from[JOB_PRIORITIES];
+    const struct row rows[] = {{.id = 7, .priority = 4, .due_us = 50},
+                               {.id = 9, .priority = 4, .due_us = 60}};
+
+    (void)state;
+    scan_init(&scan, "q");
+    claim(&scan, 0, 2, rows, 2);
+    assert_int_equal(scan.mark[4].id, 9);
+    scan.empty = true;
+    scan_put_back(&scan, 4, false, 50, 7);
+    assert_false(scan.empty);
+    assert_false(scan_from(&scan, 1, from));
+    assert_int_equal(from[4].due_us, 50);
+    assert_int_equal(from[4].id, 7);
+    scan_put_back(&scan, 4, false, 70, 1); /* ahead of it: nothing to do */
+    assert_int_equal(scan.mark[4].id, 7);
+    scan_put_back(&scan, 3, true, 5, 5);
+    assert_int_equal(scan.mark[3].due_us,
+                     INT64_MIN); /* nothing was claimed there: from the beginning */
+    assert_true(scan.lanes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +286,7 @@ int main(void)
         cmocka_unit_test(when_a_full_scan_is_too_dear_it_sleeps_and_the_next_look_does_it),
         cmocka_unit_test(a_full_scan_that_hit_its_limit_takes_the_mark_back),
         cmocka_unit_test(a_full_scan_that_saw_all_leaves_the_mark),
+        cmocka_unit_test(a_job_that_is_put_back_is_behind_the_mark_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

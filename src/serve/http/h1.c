@@ -15,8 +15,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "serve/http/exchange.h"
-#include "serve/http/queue.h"
 #include "serve/net/peer.h"
+#include "wire/queue.h"
 
 #define FIELDS_MAX  64
 #define REST_MAX    NET_INPUT_SIZE

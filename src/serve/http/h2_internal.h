@@ -9,9 +9,9 @@
 
 #include "base/list.h"
 #include "serve/http/exchange.h"
-#include "serve/http/queue.h"
 #include "serve/net/peer.h"
 #include "serve/rpc/call.h"
+#include "wire/queue.h"
 
 #define H2_FIELDS_MAX 64 /* headers of one request */
 

@@ -13,9 +13,9 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "serve/http/queue.h"
 #include "serve/limits.h"
 #include "serve/rpc/rpc.h"
+#include "wire/queue.h"
 
 struct http_exchange;
 

@@ -200,12 +200,11 @@ static int bind_tcp(struct listener *listener,
     return 0;
 }
 
-static int
-listen_tcp(struct listener *listener, const char *address, bool open, struct pawl_err *err)
+/* The addresses behind HOST:PORT; freeaddrinfo them. */
+static int resolve(const char *address, struct addrinfo **ret_info, struct pawl_err *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     const char *colon = strrchr(address, ':');
-    struct addrinfo *info = NULL;
     char host[256];
 
     if (!colon || colon == address || (size_t)(colon - address) >= sizeof(host))
@@ -213,14 +212,39 @@ listen_tcp(struct listener *listener, const char *address, bool open, struct paw
     size_t len = (size_t)(colon - address);
     bool brackets = address[0] == '[' && address[len - 1] == ']';
     snprintf(host, sizeof(host), "%.*s", (int)(brackets ? len - 2 : len), address + brackets);
-    int rc = getaddrinfo(host, colon + 1, &hints, &info);
-    if (rc != 0) {
-        err_set(err, PAWL_EINVAL, "could not make an address of \"%s\"", address);
-        return err_detail(err, "%s.", gai_strerror(rc));
-    }
+    int rc = getaddrinfo(host, colon + 1, &hints, ret_info);
+    if (rc == 0)
+        return 0;
+    err_set(err, PAWL_EINVAL, "could not make an address of \"%s\"", address);
+    return err_detail(err, "%s.", gai_strerror(rc));
+}
+
+static int
+listen_tcp(struct listener *listener, const char *address, bool open, struct pawl_err *err)
+{
+    struct addrinfo *info = NULL;
+    int rc = resolve(address, &info, err);
+
+    if (rc < 0)
+        return rc;
     rc = bind_tcp(listener, info, open, address, err);
     freeaddrinfo(info);
     return rc;
+}
+
+int net_is_local(const char *address, bool *ret_local, struct pawl_err *err)
+{
+    struct addrinfo *info = NULL;
+
+    *ret_local = true;
+    if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
+        return 0;
+    int rc = resolve(address, &info, err);
+    if (rc < 0)
+        return rc;
+    *ret_local = is_loopback(info->ai_addr);
+    freeaddrinfo(info);
+    return 0;
 }
 
 static void listener_closed(uv_handle_t *handle)

@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "serve/limits.h"
-#include "serve/net/tls.h"
+#include "wire/tls.h"
 
 struct peer;
 struct net;
@@ -80,6 +80,8 @@ int net_listen(struct net *net,
                struct tls *tls,
                bool open,
                struct pawl_err *err) MUST_CHECK;
+/* Whether only this machine can reach an address, written as above. */
+int net_is_local(const char *address, bool *ret_local, struct pawl_err *err) MUST_CHECK;
 /* The address of the i-th listener with its real port; false when there is none. */
 bool net_address(const struct net *net, size_t i, char *out, size_t size);
 void net_close_listeners(struct net *net);

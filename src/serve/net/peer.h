@@ -20,7 +20,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "serve/net/net.h"
-#include "serve/net/tls.h"
+#include "wire/tls.h"
 
 #define PEER_ADDRESS_MAX 80
 #define PEER_CHUNK       ((size_t)64 * 1024) /* what a protocol adds to one write before it stops */

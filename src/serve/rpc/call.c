@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "serve/rpc/rpc_internal.h"
-#include "serve/rpc/wire.h"
+#include "wire/wire.h"
 
 static int64_t now_us(void)
 {
@@ -201,11 +201,12 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     call->peer = *head->peer;
     call->authorization = NULL;
     call->request = NULL;
+    call->client = NULL;
     call->ops = NULL;
     call->data = NULL;
     call->started_us = now_us();
     call->deadline_us = INT64_MAX;
-    call->ended = call->input_ended = call->starved = false;
+    call->ended = call->input_ended = call->starved = call->guarded = false;
     call->body.max = WIRE_ARENA_BASE;
     call->entry->started++;
     call->entry->active++;
@@ -226,10 +227,23 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
 static void call_handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
     const struct rpc_method *method = call->entry->method;
+    const struct rpc *rpc = call->rpc;
+    bool asked = call->guarded || method->client_streams;
 
-    method->handle(call, request, call->entry->service->data);
+    call->guarded = true;
+    if (asked || !rpc->guard || rpc->guard(call, rpc->guard_data))
+        method->handle(call, request, call->entry->service->data);
     if (!call->ended && !call->ops && (!method->client_streams || !request))
         rpc_end(call, RPC_INTERNAL, "%s gave no answer", method->name);
+}
+
+void rpc_proceed(struct rpc_call *call)
+{
+    assert(!call->ended && call->guarded);
+    call->ops = NULL;
+    call->busy++;
+    call_handle(call, call->request);
+    call_leave(call);
 }
 
 static void call_message(struct rpc_call *call, const uint8_t *data, size_t len)
@@ -439,4 +453,14 @@ const char *rpc_call_path(const struct rpc_call *call)
 int64_t rpc_call_deadline_us(const struct rpc_call *call)
 {
     return call->deadline_us;
+}
+
+void rpc_call_set_client(struct rpc_call *call, void *client)
+{
+    call->client = client;
+}
+
+void *rpc_call_client(const struct rpc_call *call)
+{
+    return call->client;
 }

@@ -120,7 +120,15 @@ void rpc_drain(struct rpc *rpc)
     }
 }
 
-void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message)
+void rpc_set_guard(struct rpc *rpc, rpc_guard *guard, void *data)
+{
+    rpc->guard = guard;
+    rpc->guard_data = data;
+}
+
+/* client NULL: all of them. */
+static void
+end_some(struct rpc *rpc, const void *client, enum rpc_status status, const char *message)
 {
     /* Ending one takes it off the list; ones in use on our own stack stay until that returns. */
     struct list todo;
@@ -131,10 +139,23 @@ void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message)
     while ((link = list_shift(&todo))) {
         struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
         list_push(&rpc->active, link);
-        if (call->ended)
+        if (call->ended || (client && call->client != client))
             continue;
         rpc_call_end_by_force(call, status, message);
     }
+}
+
+void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message)
+{
+    end_some(rpc, NULL, status, message);
+}
+
+void rpc_end_client(struct rpc *rpc,
+                    const void *client,
+                    enum rpc_status status,
+                    const char *message)
+{
+    end_some(rpc, client, status, message);
 }
 
 /* One line of every family for each method. */

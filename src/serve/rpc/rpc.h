@@ -28,7 +28,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "serve/limits.h"
-#include "serve/rpc/status.h"
+#include "wire/status.h"
 
 struct rpc;
 struct rpc_call;
@@ -125,6 +125,25 @@ const char *rpc_call_authorization(const struct rpc_call *call);
 const char *rpc_call_path(const struct rpc_call *call);
 /* By the loop's steady clock (uv_hrtime / 1000); INT64_MAX when the client set none. */
 int64_t rpc_call_deadline_us(const struct rpc_call *call);
+
+/* --- who calls ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Asked before the handler of each call runs, once the request is whole; methods whose clients stream are not asked about.
+ * True: the handler runs. False: it has ended the call, or holds it (rpc_hold) and lets it go on later by rpc_proceed.
+ */
+typedef bool rpc_guard(struct rpc_call *call, void *data);
+void rpc_set_guard(struct rpc *rpc, rpc_guard *guard, void *data);
+void rpc_proceed(struct rpc_call *call);
+
+/* What the guard knows about the client; borrowed, and ended with rpc_end_client before it goes. */
+void rpc_call_set_client(struct rpc_call *call, void *client);
+void *rpc_call_client(const struct rpc_call *call);
+/* Ends every call of a client. */
+void rpc_end_client(struct rpc *rpc,
+                    const void *client,
+                    enum rpc_status status,
+                    const char *message);
 
 /* --- all calls --------------------------------------------------------------------------------------------------- */
 

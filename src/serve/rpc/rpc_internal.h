@@ -7,8 +7,8 @@
 #include "base/map.h"
 #include "serve/metrics.h"
 #include "serve/rpc/call.h"
-#include "serve/rpc/frame.h"
 #include "serve/rpc/rpc.h"
+#include "wire/frame.h"
 
 /* A method with its numbers. */
 struct rpc_entry {
@@ -35,6 +35,8 @@ struct rpc {
     size_t n_active;
     struct list idle; /* calls to be used again, with their memory */
     size_t n_idle;
+    rpc_guard *guard; /* NULL: everybody is let in */
+    void *guard_data;
     size_t memory_used; /* of limits->memory_bytes */
     uint64_t memory_refused;
 };
@@ -53,6 +55,7 @@ struct rpc_call {
     struct arena body;   /* the request; cleared between messages of a client's stream */
     struct frame_reader reader;
     ProtobufCMessage *request; /* in body; NULL until it is complete */
+    void *client;              /* the guard's; NULL until it said who it is */
     const struct rpc_call_ops *ops;
     void *data;
     uv_timer_t timer; /* initialised as long as the object exists */
@@ -63,6 +66,7 @@ struct rpc_call {
     bool ended;
     bool input_ended;
     bool starved;
+    bool guarded; /* the guard was asked */
 };
 
 /* Ends a call that a handler may hold. */

@@ -1,0 +1,13 @@
+-- Purpose: signal_send, and whether the job waited for it.
+-- Parameters: $1 int8 job, $2 text name, $3 text payload (JSON), $4 text key or NULL
+-- Rows: one: sent bool; false: one with this name and key was sent before; waited bool: the job was waiting for it
+-- Locks: the new signal; the job at the commit
+-- Index: job_pkey, signal_key
+-- Roles: server
+WITH before AS MATERIALIZED (
+    SELECT j.token IS NULL AND j.waits_for = 3 AND $2::text = ANY (j.awaits) AS waited
+    FROM pawl.job AS j
+    WHERE j.id = $1::int8
+)
+SELECT pawl.signal($1::int8, $2::text, $3::text::pg_catalog.jsonb, $4::text) AS sent,
+       coalesce((SELECT before.waited FROM before), false) AS waited

@@ -1,0 +1,458 @@
+/* streams: where each run is, and the hands interface. */
+#include "hands/streams.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/machine.h"
+#include "hands/streams_internal.h"
+
+#define STUFFED_MS 5000 /* what was claimed for a worker that does not read waits so long for it */
+#define BATCH_BYTES_MAX \
+    ((size_t)256 * 1024) /* payloads in one message, unless a single one is larger */
+
+static struct streams *from_hands(struct hands *hands)
+{
+    return (struct streams *)(void *)hands;
+}
+
+static struct stream_run *of_link(struct list *link)
+{
+    return LIST_ENTRY(link, struct stream_run, link);
+}
+
+static int64_t now_us(const struct streams *streams)
+{
+    return clock_mono_us(streams->options.clock);
+}
+
+/* ── runs ── */
+
+static struct stream_run *run_new(struct streams *streams, int64_t job_id)
+{
+    struct stream_run *run = calloc(1, sizeof(*run));
+
+    if (run == NULL)
+        return NULL;
+    list_init(&run->link);
+    run->job_id = job_id;
+    if (map_put(&streams->runs, &job_id, sizeof(job_id), run) < 0) {
+        free(run);
+        return NULL;
+    }
+    return run;
+}
+
+static void run_free(struct streams *streams, struct stream_run *run)
+{
+    /* A job that was lost and has come again has another run by now. */
+    if (map_get(&streams->runs, &run->job_id, sizeof(run->job_id)) == run)
+        map_remove(&streams->runs, &run->job_id, sizeof(run->job_id));
+    list_remove(&run->link);
+    free(run->worker);
+    free(run);
+}
+
+/* Gives its credit back. */
+static void run_uncount(struct stream_run *run)
+{
+    struct stream *stream = run->stream;
+
+    run->stream = NULL;
+    if (stream == NULL)
+        return;
+    assert(stream->held > 0);
+    stream->held--;
+    stream_update(stream);
+}
+
+static void run_count(struct stream_run *run, struct stream *stream)
+{
+    run->stream = stream;
+    stream->held++;
+    stream_update(stream);
+}
+
+static void finish(struct streams *streams, struct stream_run *run, const struct outcome *outcome)
+{
+    list_remove(&run->link);
+    run->place = PLACE_REPORTED;
+    streams->hands.finished(streams->hands.finished_data, run->run, outcome);
+}
+
+static void release(struct streams *streams, struct stream_run *run)
+{
+    run_uncount(run);
+    finish(streams, run, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+}
+
+struct stream_run *streams_find(const struct streams *streams, int64_t job_id)
+{
+    return map_get(&streams->runs, &job_id, sizeof(job_id));
+}
+
+void streams_report(struct streams *streams, struct stream_run *run, const struct outcome *outcome)
+{
+    assert(run->place == PLACE_SENT || run->place == PLACE_LEAVING);
+    if (run->stream != NULL)
+        run->stream->ended++;
+    /* A step that goes on at once may stay here, and then needs the credit it has. */
+    if (outcome->kind != OUTCOME_NEXT || outcome->delay_ms > 0)
+        run_uncount(run);
+    finish(streams, run, outcome);
+}
+
+void streams_move(struct streams *streams, struct stream_run *run, struct stream *to)
+{
+    assert(run->place == PLACE_SENT || run->place == PLACE_LEAVING);
+    run_uncount(run);
+    run_count(run, to);
+    run->place = PLACE_SENT;
+    run->at = 0; /* it has left, long since */
+    run->seen_us = now_us(streams);
+    list_remove(&run->link);
+    list_push(&to->runs, &run->link);
+}
+
+struct stream_run *streams_add_away(struct streams *streams, int64_t job_id, struct stream *stream)
+{
+    struct stream_run *run = run_new(streams, job_id);
+
+    if (run == NULL)
+        return NULL;
+    run->place = PLACE_AWAY;
+    run->seen_us = now_us(streams);
+    run_count(run, stream);
+    list_push(&stream->runs, &run->link);
+    return run;
+}
+
+struct stream_run *streams_adopt(struct streams *streams, struct stream_run *away, struct run *run)
+{
+    struct stream_run *found = away != NULL ? away : run_new(streams, run->job.id);
+
+    if (found == NULL)
+        return NULL;
+    if (found->stream != NULL)
+        found->stream->ended++;
+    run_uncount(found);
+    list_remove(&found->link);
+    found->place = PLACE_REPORTED;
+    found->run = run;
+    run->hands_data = found;
+    return found;
+}
+
+void streams_forget_away(struct streams *streams, struct stream_run *run)
+{
+    assert(run->place == PLACE_AWAY);
+    run_uncount(run);
+    run_free(streams, run);
+}
+
+/* ── leaving ── */
+
+/* lost: nothing is left of its lease, and nobody is waited for. */
+static void leave(struct streams *streams, struct stream_run *run, bool lost)
+{
+    run->worker = run->stream != NULL ? strdup(run->stream->worker) : NULL;
+    run_uncount(run);
+    run->place = PLACE_LEAVING;
+    run->on_its_way = false;
+    run->left_us = lost ? 0 : now_us(streams);
+    list_remove(&run->link);
+    if (lost)
+        list_unshift(&streams->leaving, &run->link);
+    else
+        list_push(&streams->leaving, &run->link);
+}
+
+void streams_left(struct streams *streams, struct stream_run *run)
+{
+    assert(run->place == PLACE_LEAVING);
+    run_free(streams, run);
+}
+
+void streams_never_arrived(struct streams *streams, struct stream_run *run)
+{
+    assert(run->place == PLACE_LEAVING);
+    release(streams, run);
+}
+
+struct list *streams_leaving(struct streams *streams)
+{
+    return &streams->leaving;
+}
+
+static void release_outbox(struct stream *stream);
+
+void stream_drop_runs(struct stream *stream)
+{
+    struct streams *streams = stream->streams;
+    uint64_t left = streams->options.left(streams->options.data, stream);
+    size_t pos = 0;
+    struct stream_run *run;
+
+    release_outbox(stream);
+    while (!list_empty(&stream->runs)) {
+        run = of_link(stream->runs.next);
+        if (run->place == PLACE_AWAY) {
+            run->stream = NULL;
+            run_free(streams, run);
+        } else if (run->at >= left) {
+            release(streams, run);
+        } else {
+            leave(streams, run, false);
+        }
+    }
+    /* Steps that are being settled, and would have gone on here. */
+    while (stream->held > 0 && (run = map_next(&streams->runs, &pos, NULL, NULL)) != NULL) {
+        if (run->stream == stream)
+            run_uncount(run);
+    }
+    if (!list_empty(&streams->leaving))
+        streams->options.leaving(streams->options.data);
+}
+
+void streams_tick(struct streams *streams)
+{
+    int64_t now = now_us(streams);
+    bool any = false;
+
+    LIST_FOREACH(link, &streams->all) {
+        struct stream *stream = LIST_ENTRY(link, struct stream, link);
+
+        if (stream->stuffed && now - stream->stuffed_us > STUFFED_MS * US_PER_MS)
+            release_outbox(stream);
+        LIST_FOREACH_SAFE(at, after, &stream->runs) {
+            struct stream_run *run = of_link(at);
+            bool silent = now - run->seen_us > streams->options.lease_ms * US_PER_MS;
+
+            /* Reported elsewhere, or lost: whoever names it brings it back. */
+            if (run->place == PLACE_AWAY) {
+                if (silent)
+                    streams_forget_away(streams, run);
+                continue;
+            }
+            if (silent) {
+                streams->options.stop(streams->options.data, run, STOP_LOST);
+                leave(streams, run, true);
+                any = true;
+                continue;
+            }
+            int64_t timeout_ms = run->run->job.timeout_ms;
+
+            if (timeout_ms > 0 && !run->told_timeout &&
+                now - run->sent_us > timeout_ms * US_PER_MS) {
+                run->told_timeout = true;
+                streams->options.stop(streams->options.data, run, STOP_TIMEOUT);
+            }
+        }
+    }
+    if (any || !list_empty(&streams->leaving))
+        streams->options.leaving(streams->options.data);
+}
+
+/* ── the hands interface ── */
+
+static int streams_run(struct hands *hands, struct run *run, struct pawl_err *err)
+{
+    struct streams *streams = from_hands(hands);
+    struct stream_run *mine = run->hands_data;
+
+    if (mine == NULL) {
+        mine = run_new(streams, run->job.id);
+        if (mine == NULL)
+            return err_set(err, PAWL_ENOMEM, "no memory for a run");
+        mine->run = run;
+        run->hands_data = mine;
+    }
+    mine->place = PLACE_FRESH;
+    mine->cancelled = mine->told_timeout = false;
+    list_push(&streams->fresh, &mine->link);
+    return 0;
+}
+
+/* As many as fit into one message. */
+static size_t gather(struct stream *stream, struct stream_run *runs[STREAM_BATCH_MAX])
+{
+    size_t bytes = 0;
+    size_t n = 0;
+
+    LIST_FOREACH(link, &stream->outbox) {
+        const struct job *job = &of_link(link)->run->job;
+
+        bytes += job->payload_len + (job->machine != NULL ? job->machine->state_len : 0);
+        if (n == STREAM_BATCH_MAX || (n > 0 && bytes > BATCH_BYTES_MAX))
+            break;
+        runs[n++] = of_link(link);
+    }
+    return n;
+}
+
+static void release_outbox(struct stream *stream)
+{
+    while (!list_empty(&stream->outbox))
+        release(stream->streams, of_link(stream->outbox.next));
+}
+
+/* What the worker does not read yet waits: given back, it would be claimed again and again. */
+static void send_outbox(struct stream *stream)
+{
+    struct streams *streams = stream->streams;
+    struct stream_run *runs[STREAM_BATCH_MAX];
+    int64_t now = now_us(streams);
+
+    while (!list_empty(&stream->outbox)) {
+        size_t n = gather(stream, runs);
+        int rc = streams->options.assign(streams->options.data, stream, runs, n);
+
+        if (rc < 0) {
+            stream->stuffed = true;
+            stream->stuffed_us = now;
+            if (rc != PAWL_EFULL)
+                release_outbox(stream);
+            stream_update(stream);
+            return;
+        }
+        for (size_t i = 0; i < n; i++) {
+            runs[i]->place = PLACE_SENT;
+            runs[i]->sent_us = runs[i]->seen_us = now;
+            list_remove(&runs[i]->link);
+            list_push(&stream->runs, &runs[i]->link);
+        }
+    }
+}
+
+void streams_writable(struct stream *stream)
+{
+    stream->stuffed = false;
+    send_outbox(stream);
+    stream_update(stream);
+}
+
+static void streams_flush(struct hands *hands)
+{
+    struct streams *streams = from_hands(hands);
+    struct list touched;
+    struct list back;
+
+    list_init(&touched);
+    list_init(&back);
+    while (!list_empty(&streams->fresh)) {
+        struct stream_run *run = of_link(streams->fresh.next);
+        struct stream *stream =
+            run->stream != NULL ? run->stream : streams_pick(streams, run->run->source);
+
+        list_remove(&run->link);
+        if (stream == NULL || stream->stuffed || streams->stopped) {
+            list_push(&back, &run->link);
+            continue;
+        }
+        if (run->stream == NULL)
+            run_count(run, stream);
+        list_push(&stream->outbox, &run->link);
+        if (list_empty(&stream->touched))
+            list_push(&touched, &stream->touched);
+    }
+    while (!list_empty(&touched)) {
+        struct stream *stream = LIST_ENTRY(touched.next, struct stream, touched);
+
+        list_remove(&stream->touched);
+        send_outbox(stream);
+    }
+    /* Whoever they were for is not there any more. */
+    while (!list_empty(&back))
+        release(streams, of_link(back.next));
+}
+
+static void streams_stop_run(struct hands *hands, struct run *run, enum stop_reason reason)
+{
+    struct streams *streams = from_hands(hands);
+    struct stream_run *mine = run->hands_data;
+
+    if (mine == NULL)
+        return;
+    mine->cancelled |= reason == STOP_CANCELLED; /* or its worker hears of it with the heartbeat */
+    if (mine->place == PLACE_FRESH && reason == STOP_LOST)
+        release(streams, mine);
+    if (mine->place != PLACE_SENT)
+        return;
+    streams->options.stop(streams->options.data, mine, reason);
+}
+
+static const char *const *streams_kinds(struct hands *hands)
+{
+    static const char *const none[] = {NULL};
+
+    (void)hands;
+    return none; /* sources have theirs */
+}
+
+static size_t streams_room(struct hands *hands, size_t source)
+{
+    const struct streams *streams = from_hands(hands);
+
+    return source < streams->n_sources ? streams->sources[source]->room : 0;
+}
+
+static void streams_on_settled(struct hands *hands, struct run *run, const char *state, bool unsure)
+{
+    struct streams *streams = from_hands(hands);
+    struct stream_run *mine = run->hands_data;
+
+    if (mine == NULL)
+        return;
+    streams->options.settled(streams->options.data, mine, state, unsure);
+    if (state != NULL && strcmp(state, "running") == 0) {
+        mine->steps++;
+        return;
+    }
+    run_uncount(mine);
+    run->hands_data = NULL;
+    run_free(streams, mine);
+}
+
+static const struct hands_ops ops = {
+    .run = streams_run,
+    .flush = streams_flush,
+    .stop = streams_stop_run,
+    .kinds = streams_kinds,
+    .room = streams_room,
+    .settled = streams_on_settled,
+};
+
+struct streams *streams_new(const struct streams_options *options)
+{
+    struct streams *streams = calloc(1, sizeof(*streams));
+
+    if (streams == NULL)
+        return NULL;
+    streams->hands.ops = &ops;
+    streams->options = *options;
+    list_init(&streams->all);
+    list_init(&streams->fresh);
+    list_init(&streams->leaving);
+    map_init(&streams->names, STREAMS_NAMES_MAX);
+    map_init(&streams->runs, STREAMS_RUNS_MAX);
+    return streams;
+}
+
+struct hands *streams_hands(struct streams *streams)
+{
+    return &streams->hands;
+}
+
+size_t streams_count_runs(const struct streams *streams)
+{
+    return streams->runs.n;
+}
+
+void streams_stop(struct streams *streams)
+{
+    streams->stopped = true;
+    LIST_FOREACH(link, &streams->all) {
+        stream_update(LIST_ENTRY(link, struct stream, link));
+    }
+}

@@ -1,0 +1,71 @@
+/* streams_internal: what streams.c (runs) and streams_open.c (streams and their sources) share. */
+#ifndef HANDS_STREAMS_INTERNAL_H
+#define HANDS_STREAMS_INTERNAL_H
+
+#include "base/map.h"
+#include "hands/streams.h"
+
+#define LEVELS 16 /* of load: 0 holds nothing, 15 has hardly any credit left */
+
+/* A queue and kinds that some streams want. */
+struct source {
+    const char *queue;  /* a name of streams.names */
+    const char **kinds; /* owned; names, sorted, none twice */
+    size_t n_kinds;
+    size_t n_streams;
+    size_t room;                /* free credits of its streams */
+    struct list levels[LEVELS]; /* seat.link: those with free credits, by load */
+};
+
+/* A stream in one of its sources. */
+struct seat {
+    struct list link;
+    struct stream *stream;
+    size_t source;
+};
+
+struct stream {
+    struct streams *streams;
+    struct list link;
+    struct stream_options options; /* texts owned: names of streams.names, and what follows */
+    char *worker;
+    char *name;
+    const char **queues; /* owned array of names */
+    const char **kinds;
+    struct seat *seats; /* owned; one for each queue */
+    struct list runs;   /* SENT and AWAY */
+    struct list outbox; /* FRESH ones on their way, during a flush or while it does not read */
+    struct list touched;
+    uint32_t credits;
+    uint32_t held;
+    uint32_t free; /* as counted into its sources */
+    uint64_t ended;
+    bool begun;
+    bool draining;
+    bool stuffed; /* it does not read; what is in the outbox waits */
+    int64_t stuffed_us;
+};
+
+struct streams {
+    struct hands hands; /* first, so that a pointer to it is a pointer to this */
+    struct streams_options options;
+    struct list all;
+    size_t n;
+    struct source *sources[STREAMS_SOURCES_MAX];
+    size_t n_sources;
+    struct map names; /* owned texts that live as long as this */
+    struct map runs;  /* by job id */
+    struct list fresh;
+    struct list leaving;
+    bool stopped;
+};
+
+/* streams_open.c */
+/* Whatever changed: counts what is free into its sources, and puts it where it belongs. */
+void stream_update(struct stream *stream);
+/* The least loaded of a source; NULL: none has room. */
+struct stream *streams_pick(struct streams *streams, size_t source);
+/* Ends what a stream's end leaves behind: streams.c. */
+void stream_drop_runs(struct stream *stream);
+
+#endif

@@ -1,0 +1,208 @@
+/* worker_remote: a worker whose jobs come from a server: what stands in the place of the coordinator and its database. The
+ * loop's thread, but for worker_remote_fill. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+#include "lib/worker.h"
+#include "remote/remote.h"
+#include "wire/tls.h"
+
+#define TOKEN_MAX 400
+
+struct worker_server {
+    struct address address;
+    const char *token; /* in the arena; NULL: none */
+    struct tls *tls;   /* owned; NULL: plain */
+};
+
+static int check_options(const struct pawl_worker_options *o, struct pawl_err *err)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } local[] = {
+        {o->conninfo != NULL, "conninfo"},
+        {o->until_empty, "until_empty"},
+        {o->pooled, "pooled"},
+        {o->min_concurrency > 0, "min_concurrency"},
+        {o->memory_max_percent > 0, "memory_max_percent"},
+        {o->breaker_percent > 0, "breaker_percent"},
+    };
+
+    for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++) {
+        if (local[i].given)
+            return err_set(err,
+                           PAWL_EINVAL,
+                           "%s does not go with a server: it is for a worker with a database",
+                           local[i].name);
+    }
+    return 0;
+}
+
+static int
+find_token(struct pawl_worker *worker, struct worker_server *server, struct pawl_err *err)
+{
+    const char *token = worker->options.token;
+
+    if (token == NULL)
+        token = getenv("PAWL_TOKEN");
+    worker->options.token = NULL; /* a secret that nobody needs there */
+    if (token == NULL || token[0] == '\0')
+        return 0;
+    if (strlen(token) > TOKEN_MAX)
+        return err_set(err, PAWL_EINVAL, "the token is too long to be one");
+    for (const char *c = token; *c != '\0'; c++) {
+        if (*c <= ' ' || *c > '~')
+            return err_set(err, PAWL_EINVAL, "the token has characters that no token has");
+    }
+    server->token = arena_strdup(&worker->arena, token);
+    return server->token != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
+}
+
+int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err)
+{
+    struct pawl_worker_options *o = &worker->options;
+    struct worker_server *server = arena_new(&worker->arena, struct worker_server);
+    int rc = server != NULL ? check_options(o, err) : err_set(err, PAWL_ENOMEM, "out of memory");
+
+    if (rc == 0)
+        rc = address_parse(o->server, &server->address, err);
+    if (rc == 0)
+        rc = find_token(worker, server, err);
+    if (rc == 0 && (server->address.tls || o->tls_ca != NULL || o->tls_certificate != NULL))
+        rc = tls_client_new(&(struct tls_client_options){.authority = o->tls_ca,
+                                                         .certificate = o->tls_certificate,
+                                                         .key = o->tls_key},
+                            &server->tls,
+                            err);
+    if (rc == 0)
+        worker->server = server;
+    o->server = o->tls_ca = o->tls_certificate = o->tls_key =
+        NULL; /* the caller's; we have all of it */
+    return rc;
+}
+
+void worker_remote_forget(struct pawl_worker *worker)
+{
+    if (worker->server != NULL)
+        tls_free(worker->server->tls);
+    worker->server = NULL;
+}
+
+/* --- its life --- */
+
+static void on_stopped(void *data, size_t left, const struct pawl_err *err)
+{
+    struct pawl_worker *worker = data;
+
+    if (err != NULL)
+        worker->remote_err = *err;
+    worker->remote_stopped = true;
+    worker_source_stopped(worker, left);
+}
+
+static int make_remote(struct pawl_worker *worker, struct pawl_err *err)
+{
+    const struct pawl_worker_options *o = &worker->options;
+
+    worker->remote = remote_new(&worker->loop,
+                                &(struct remote_options){
+                                    .server = &worker->server->address,
+                                    .token = worker->server->token,
+                                    .tls = worker->server->tls,
+                                    .queues = o->queues,
+                                    .n_queues = o->n_queues,
+                                    .hands = worker->hands,
+                                    .concurrency = worker->concurrency,
+                                    .prefetch = o->prefetch,
+                                    .lease_ms = o->lease_ms,
+                                    .drain_ms = o->drain_ms,
+                                    .clock = &clock_system,
+                                    .log = &worker->log,
+                                    .stopped = on_stopped,
+                                    .data = worker,
+                                },
+                                err);
+    return worker->remote != NULL ? 0 : err->code;
+}
+
+int worker_remote_make(struct pawl_worker *worker, struct pawl_err *err)
+{
+    worker->remote_stopped = false;
+    worker->remote_err.code = 0;
+    return make_remote(worker, err);
+}
+
+int worker_remote_start(struct pawl_worker *worker, struct pawl_err *err)
+{
+    remote_start(worker->remote);
+    uv_async_send(&worker->call); /* notes that were left before */
+    /* Until the server has taken it; what it sends at once is run at once. */
+    while (!worker->remote_stopped && !remote_is_taken(worker->remote))
+        uv_run(&worker->loop, UV_RUN_ONCE);
+    if (worker->remote_err.code == 0)
+        return 0;
+    uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all that was opened is closed */
+    *err = worker->remote_err;
+    remote_free(worker->remote);
+    worker->remote = NULL;
+    return err->code;
+}
+
+void worker_remote_stop(struct pawl_worker *worker)
+{
+    remote_stop(worker->remote);
+}
+
+void worker_remote_turn(struct pawl_worker *worker)
+{
+    remote_turn(worker->remote);
+}
+
+void worker_remote_note(struct pawl_worker *worker, struct run *run, const char *text)
+{
+    remote_note(worker->remote, run, text);
+}
+
+void worker_remote_set_concurrency(struct pawl_worker *worker, unsigned concurrency)
+{
+    remote_set_concurrency(worker->remote, concurrency);
+}
+
+void worker_remote_free(struct pawl_worker *worker)
+{
+    remote_free(worker->remote);
+    worker->remote = NULL;
+}
+
+/* Counters of the same meaning; what only a database can tell stays 0. */
+void worker_remote_publish(struct pawl_worker *worker)
+{
+    const struct remote_stats *from = remote_stats(worker->remote);
+    struct pawl_stats *to = &worker->stats;
+    size_t handed_out = remote_running(worker->remote);
+
+    pthread_mutex_lock(&worker->mutex);
+    to->claimed = from->assigned;
+    to->settles = from->reports;
+    to->settle_batch_max = from->report_batch_max;
+    to->settle_errors = from->report_errors;
+    to->done = from->done;
+    to->retried = from->retried;
+    to->failed = from->failed;
+    to->parked = from->parked;
+    to->snoozed = from->snoozed;
+    to->cancelled = from->cancelled;
+    to->released = from->released;
+    to->stale = from->stale;
+    to->renewals = from->beats;
+    to->lost_claims = from->lost;
+    to->steps = from->steps;
+    to->concurrency = worker->concurrency;
+    if (worker->hands != NULL)
+        to->overruns = threads_overruns(worker->hands);
+    to->running = (unsigned)(handed_out < to->concurrency ? handed_out : to->concurrency);
+    to->buffered = (unsigned)(handed_out - to->running + remote_buffered(worker->remote));
+    pthread_mutex_unlock(&worker->mutex);
+}

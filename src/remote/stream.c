@@ -1,0 +1,338 @@
+/* stream: what comes from the server: jobs to run, and words about those that are here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "remote/remote_internal.h"
+
+#define STREAM_PATH "/pawl.v1.WorkerService/StreamJobs"
+
+static char *unconst(const char *text)
+{
+    return (
+        char *)(uintptr_t)text; /* protobuf-c's messages have no const; packing only reads them */
+}
+
+/* --- what is held --- */
+
+struct naming {
+    Pawl__V1__RunningJob **list;
+    Pawl__V1__RunningJob *items;
+    size_t n;
+};
+
+static void name_all(struct naming *naming, struct list *slots)
+{
+    LIST_FOREACH(link, slots) {
+        struct remote_slot *slot = slot_of_remote_link(link);
+        Pawl__V1__RunningJob *item = &naming->items[naming->n];
+
+        if (slot->lost)
+            continue;
+        pawl__v1__running_job__init(item);
+        item->job_id = slot->run.job.id;
+        item->token =
+            (ProtobufCBinaryData){sizeof(slot->run.job.token.bytes), slot->run.job.token.bytes};
+        naming->list[naming->n++] = item;
+    }
+}
+
+Pawl__V1__RunningJob **remote_running_jobs(struct remote *r, size_t *ret_n)
+{
+    size_t n = remote_held(r);
+    struct naming naming = {0};
+
+    *ret_n = 0;
+    if (n == 0)
+        return NULL;
+    naming.list = malloc(n * (sizeof(*naming.list) + sizeof(*naming.items)));
+    if (naming.list == NULL)
+        return NULL;
+    naming.items = (Pawl__V1__RunningJob *)(void *)(naming.list + n);
+    name_all(&naming, &r->running);
+    name_all(&naming, &r->buffered);
+    name_all(&naming, &r->waiting);
+    for (size_t i = 0; i < FLIGHTS_MAX; i++)
+        name_all(&naming, &r->flights[i].slots);
+    *ret_n = naming.n;
+    return naming.list;
+}
+
+/* Lists change while slots end, and the same job may be here twice: a machine whose next step has come before the answer
+ * to its last. */
+static struct remote_slot *find(struct list *slots, int64_t job_id)
+{
+    LIST_FOREACH(link, slots) {
+        struct remote_slot *slot = slot_of_remote_link(link);
+
+        if (slot->run.job.id == job_id)
+            return slot;
+    }
+    return NULL;
+}
+
+void remote_lost(struct remote *r, int64_t job_id, const char *why)
+{
+    struct remote_slot *slot = find(&r->buffered, job_id);
+
+    if (slot != NULL) { /* never started, and not ours any more */
+        r->n_buffered--;
+        r->stats.lost++;
+        remote_slot_free(slot);
+    }
+    slot = find(&r->running, job_id);
+    if (slot == NULL || slot->lost)
+        return;
+    slot->lost = true;
+    r->stats.lost++;
+    log_warn(r->options.log, "job_lost", LOG_INT("job", job_id), LOG_STR("why", why));
+    r->options.hands->ops->stop(r->options.hands, &slot->run, STOP_LOST);
+}
+
+static void release(struct remote *r, struct remote_slot *slot)
+{
+    list_remove(&slot->link);
+    r->n_buffered--;
+    remote_slot_finish(slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+    remote_report_add(r, slot);
+}
+
+void remote_cancelled(struct remote *r, int64_t job_id)
+{
+    struct remote_slot *slot = find(&r->buffered, job_id);
+
+    if (slot != NULL)
+        release(r, slot); /* which ends it: the database knows who asked */
+    slot = find(&r->running, job_id);
+    if (slot != NULL)
+        r->options.hands->ops->stop(r->options.hands, &slot->run, STOP_CANCELLED);
+}
+
+void remote_release_buffered(struct remote *r)
+{
+    while (!list_empty(&r->buffered))
+        release(r, slot_of_remote_link(r->buffered.next));
+}
+
+/* --- handing out --- */
+
+static void hand_out(struct remote *r, struct remote_slot *slot)
+{
+    struct hands *hands = r->options.hands;
+    struct pawl_err err;
+
+    list_remove(&slot->link);
+    r->n_buffered--;
+    list_push(&r->running, &slot->link);
+    r->n_running++;
+    if (r->options.started != NULL)
+        r->options.started(r->options.data, &slot->run.job);
+    if (hands->ops->run(hands, &slot->run, &err) == 0)
+        return;
+    remote_on_finished(
+        r,
+        &slot->run,
+        &(struct outcome){.kind = OUTCOME_RETRY, .error = err.message, .delay_ms = -1});
+}
+
+void remote_dispatch(struct remote *r)
+{
+    struct hands *hands = r->options.hands;
+    size_t most = r->options.concurrency + hands->queue_max;
+    bool any = false;
+
+    while (r->state == REMOTE_WORKING && r->n_running < most && !list_empty(&r->buffered)) {
+        hand_out(r, slot_of_remote_link(r->buffered.next));
+        any = true;
+    }
+    if (any && hands->ops->flush != NULL)
+        hands->ops->flush(hands);
+}
+
+/* --- the stream --- */
+
+static void on_opened(struct remote *r, const Pawl__V1__StreamOpened *opened)
+{
+    r->stream_open = true;
+    r->stream_failures = 0;
+    r->stats.streams++;
+    if (opened->lease_ms > 0)
+        r->lease_ms = opened->lease_ms;
+    log_info(r->options.log,
+             "stream_open",
+             LOG_STR("server", opened->server_id),
+             LOG_INT("credits", opened->credits),
+             LOG_INT("lease_ms", r->lease_ms),
+             LOG_INT("lost", opened->n_lost_job_ids));
+    for (size_t i = 0; i < opened->n_lost_job_ids; i++)
+        remote_lost(r, opened->lost_job_ids[i], "the server does not know it any more");
+    r->taken = true;
+    remote_beat_start(r);
+}
+
+static void on_assignment(struct remote *r, const Pawl__V1__Assignment *assignment)
+{
+    int64_t now_us = clock_mono_us(r->options.clock);
+
+    for (size_t i = 0; i < assignment->n_jobs; i++) {
+        const Pawl__V1__AssignedJob *job = assignment->jobs[i];
+        bool wrong = job->token.len != sizeof(struct uuid) || job->job_id <= 0;
+        struct remote_slot *slot = NULL;
+
+        if (!wrong && remote_held(r) < REMOTE_HELD_MAX)
+            slot = remote_slot_new(job, now_us);
+        if (slot == NULL) {
+            /* Its lease brings it to somebody else. */
+            log_error(r->options.log,
+                      "job_assign",
+                      LOG_INT("job", job->job_id),
+                      LOG_STR("why", wrong ? "it has no token" : "out of memory"));
+            continue;
+        }
+        list_push(&r->buffered, &slot->link);
+        r->n_buffered++;
+        r->stats.assigned++;
+    }
+}
+
+static void on_drain(struct remote *r, const Pawl__V1__Drain *drain)
+{
+    log_info(r->options.log,
+             "stream_drain",
+             LOG_STR("reason", drain->reason),
+             LOG_BOOL("reconnect", drain->reconnect));
+    if (!drain->reconnect) {
+        if (r->state == REMOTE_WORKING)
+            remote_stop(r);
+        return;
+    }
+    /* The server goes: what was not started is for others, what runs is reported to whoever is there. The stream ends by
+     * the server's hand, and is opened again when there is a connection. */
+    remote_release_buffered(r);
+    if (r->options.hands->ops->recall != NULL)
+        r->options.hands->ops->recall(r->options.hands);
+}
+
+static bool is_meant(const struct remote_slot *slot, const Pawl__V1__CancelRun *cancel)
+{
+    const struct uuid *token = &slot->run.job.token;
+
+    return cancel->token.len == sizeof(token->bytes) &&
+           memcmp(cancel->token.data, token->bytes, sizeof(token->bytes)) == 0;
+}
+
+static void on_cancel_run(struct remote *r, const Pawl__V1__CancelRun *cancel)
+{
+    struct remote_slot *slot = find(&r->running, cancel->job_id);
+    struct remote_slot *waiting = find(&r->buffered, cancel->job_id);
+
+    /* What is not for the run that is here was for one before it. */
+    if ((slot == NULL || !is_meant(slot, cancel)) &&
+        (waiting == NULL || !is_meant(waiting, cancel)))
+        return;
+    switch (cancel->stop_reason) {
+    case PAWL__V1__STOP_REASON__STOP_REASON_TIMEOUT:
+        if (slot != NULL)
+            r->options.hands->ops->stop(r->options.hands, &slot->run, STOP_TIMEOUT);
+        break;
+    case PAWL__V1__STOP_REASON__STOP_REASON_LOST:
+        remote_lost(r, cancel->job_id, "the server has given it up");
+        break;
+    default:
+        remote_cancelled(r, cancel->job_id);
+        break;
+    }
+}
+
+static void on_message(void *data, const ProtobufCMessage *message)
+{
+    struct remote *r = data;
+    const Pawl__V1__StreamJobsResponse *response = (const void *)message;
+
+    switch (response->message_case) {
+    case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_OPENED:
+        on_opened(r, response->opened);
+        break;
+    case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_ASSIGNMENT:
+        on_assignment(r, response->assignment);
+        break;
+    case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_DRAIN:
+        on_drain(r, response->drain);
+        break;
+    case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CANCEL_RUN:
+        on_cancel_run(r, response->cancel_run);
+        break;
+    default:
+        break; /* credits and rates are the server's to keep; what is newer than we are is not for us */
+    }
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    remote_stream_open(timer->data);
+}
+
+static void on_ended(void *data, const struct call_end *end)
+{
+    struct remote *r = data;
+    struct pawl_err err;
+
+    r->stream = NULL;
+    r->stream_open = false;
+    if (r->state != REMOTE_WORKING)
+        return;
+    if (end->status != RPC_OK && channel_is_up(r->channel)) {
+        call_error(end, r->options.server, "open a stream for jobs", &err);
+        remote_trouble(r, "stream_end", &err);
+    }
+    /* A connection that is gone says `up` when it is back. */
+    if (r->state == REMOTE_WORKING && channel_is_up(r->channel))
+        uv_timer_start(&r->again, on_again, remote_backoff_ms(r->stream_failures++), 0);
+}
+
+static const struct call_ops stream_ops = {.message = on_message, .ended = on_ended};
+
+void remote_stream_open(struct remote *r)
+{
+    Pawl__V1__StreamJobsRequest request;
+    const char *const *kinds = r->options.hands->ops->kinds(r->options.hands);
+
+    pawl__v1__stream_jobs_request__init(&request);
+    if (r->state != REMOTE_WORKING || r->stream != NULL || !channel_is_up(r->channel))
+        return;
+    while (kinds[request.n_kinds] != NULL)
+        request.n_kinds++;
+    r->credits = r->options.concurrency + r->options.prefetch;
+    request.kinds = (char **)(uintptr_t)kinds;
+    request.queues = (char **)(uintptr_t)r->options.queues;
+    request.n_queues = r->options.n_queues;
+    request.worker_id = r->worker_id;
+    request.worker_name = unconst(r->name);
+    request.credits = (uint32_t)r->credits;
+    request.lease_ms = r->options.lease_ms;
+    request.running = remote_running_jobs(r, &request.n_running);
+    int rc = call_start(r->channel,
+                        &(struct call_new){.path = STREAM_PATH,
+                                           .request = &request.base,
+                                           .response = &pawl__v1__stream_jobs_response__descriptor,
+                                           .streams = true,
+                                           .ops = &stream_ops,
+                                           .data = r},
+                        &r->stream);
+
+    free(request.running);
+    if (rc < 0) {
+        struct pawl_err err;
+
+        err_set(&err, rc, "could not open a stream for jobs");
+        remote_trouble(r, "stream_open", &err);
+        uv_timer_start(&r->again, on_again, remote_backoff_ms(r->stream_failures++), 0);
+    }
+}
+
+void remote_stream_close(struct remote *r)
+{
+    if (r->stream != NULL)
+        call_cancel(r->stream);
+    r->stream = NULL;
+    r->stream_open = false;
+}

@@ -1,0 +1,487 @@
+/* accept: the calls that wait, gathering them into flushes, and what to do when one fails. */
+#include "serve/api/accept.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/api/accept_internal.h"
+
+#define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* tags of a thousand jobs, amply */
+
+/* --- one call -------------------------------------------------------------------------------------------------------- */
+
+struct accept_item *accept_item_new(size_t n)
+{
+    size_t each =
+        sizeof(struct job_new) + sizeof(int64_t) + sizeof(const char *) + 2 * sizeof(bool);
+
+    assert(n > 0 && n <= ACCEPT_JOBS_MAX);
+    struct accept_item *item = calloc(1, sizeof(*item) + n * each);
+
+    if (item == NULL)
+        return NULL;
+    item->n = n;
+    item->jobs = (struct job_new *)(item + 1);
+    item->ids = (int64_t *)(item->jobs + n);
+    item->steps = (const char **)(item->ids + n);
+    item->existed = (bool *)(item->steps + n);
+    arena_init(&item->arena, ITEM_ARENA_MAX);
+    list_init(&item->link);
+    return item;
+}
+
+void accept_item_destroy(struct accept_item *item)
+{
+    arena_deinit(&item->arena);
+    free(item);
+}
+
+void accept_item_free(struct accept_item *item)
+{
+    if (item == NULL)
+        return;
+    assert(item->accept == NULL);
+    accept_item_destroy(item);
+}
+
+struct job_new *accept_item_jobs(struct accept_item *item)
+{
+    return item->jobs;
+}
+
+const char **accept_item_steps(struct accept_item *item)
+{
+    return item->steps;
+}
+
+struct arena *accept_item_arena(struct accept_item *item)
+{
+    return &item->arena;
+}
+
+void accept_item_key(struct accept_item *item, const struct uuid *key, const struct uuid *request)
+{
+    item->has_key = true;
+    item->key = *key;
+    item->request = *request;
+}
+
+void accept_item_counted(struct accept_item *item,
+                         void (*fn)(struct rpc_call *call, size_t jobs, void *data),
+                         void *data)
+{
+    item->counted = fn;
+    item->counted_data = data;
+}
+
+void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
+{
+    char message[RPC_MESSAGE_MAX];
+    struct rpc_call *call = item->call;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof(message), fmt, ap);
+    va_end(ap);
+    bool unknown = item->uncertain && !item->mismatch;
+    bool keyed = item->has_key;
+
+    if (unknown)
+        item->accept->stats.unknown++;
+    accept_item_destroy(item);
+    if (call != NULL && unknown)
+        rpc_end(call,
+                RPC_UNAVAILABLE,
+                "the connection to the database was lost during the commit: the jobs may have been "
+                "accepted or not%s",
+                keyed ? ". Repeat the call with the same idempotency_key"
+                      : ", and without an idempotency_key a repetition may accept them twice");
+    else if (call != NULL)
+        rpc_end(call, status, "%s", message);
+}
+
+void accept_item_reply(struct accept_item *item)
+{
+    struct accept *a = item->accept;
+    struct rpc_call *call = item->call;
+    Pawl__V1__EnqueueResponse response = PAWL__V1__ENQUEUE_RESPONSE__INIT;
+    size_t new = 0;
+
+    for (size_t i = 0; i < item->n; i++) {
+        pawl__v1__accepted__init(&a->accepted[i]);
+        a->accepted[i].job_id = item->ids[i];
+        a->accepted[i].existed = item->existed[i];
+        a->accepted_list[i] = &a->accepted[i];
+        new += !item->existed[i] && !item->replayed;
+    }
+    response.accepted = a->accepted_list;
+    response.n_accepted = item->n;
+    a->stats.calls++;
+    a->stats.jobs += new;
+    a->stats.replays += item->replayed;
+    if (call != NULL && item->counted != NULL)
+        item->counted(call, new, item->counted_data);
+    accept_item_destroy(item);
+    if (call != NULL)
+        rpc_reply(call, &response.base);
+}
+
+/* --- the line -------------------------------------------------------------------------------------------------------- */
+
+static void leave(struct accept *accept, struct accept_item *item)
+{
+    list_remove(&item->link);
+    accept->stats.waiting--;
+    accept->stats.waiting_bytes -= item->bytes;
+}
+
+static void item_gone(struct rpc_call *call, void *data)
+{
+    struct accept_item *item = data;
+
+    (void)call;
+    item->call = NULL;
+    if (list_empty(&item->link))
+        return; /* in flight: its end is for nobody, but it has to be counted */
+    leave(item->accept, item);
+    accept_item_destroy(item);
+}
+
+static const struct rpc_call_ops item_ops = {.gone = item_gone};
+
+void accept_requeue(struct accept *accept, struct accept_item *item)
+{
+    if (item->call == NULL) {
+        accept_item_destroy(item);
+        return;
+    }
+    item->n_answers = 0;
+    item->replayed = item->mismatch = false;
+    list_unshift(&accept->waiting, &item->link);
+    accept->stats.waiting++;
+    accept->stats.waiting_bytes += item->bytes;
+}
+
+static void on_before(uv_prepare_t *handle)
+{
+    accept_flush(handle->data);
+}
+
+static void on_after(uv_check_t *handle)
+{
+    accept_flush(handle->data);
+}
+
+void accept_add(struct accept *accept, struct rpc_call *call, struct accept_item *item)
+{
+    size_t bytes = sizeof(*item) + item->n * sizeof(struct job_new);
+
+    for (size_t i = 0; i < item->n; i++)
+        bytes += job_new_bytes(&item->jobs[i]);
+    if (accept->closing || accept->stats.waiting >= ACCEPT_WAITING_MAX ||
+        accept->stats.waiting_bytes + bytes > ACCEPT_WAITING_BYTES_MAX) {
+        accept->stats.refused++;
+        accept_item_free(item);
+        if (accept->closing)
+            rpc_end(call, RPC_UNAVAILABLE, "the server stops; connect again");
+        else
+            rpc_end(call,
+                    RPC_RESOURCE_EXHAUSTED,
+                    "too many calls wait for the database; nothing was accepted, try again later");
+        return;
+    }
+    item->accept = accept;
+    item->call = call;
+    item->bytes = bytes;
+    list_push(&accept->waiting, &item->link);
+    accept->stats.waiting++;
+    accept->stats.waiting_bytes += bytes;
+    rpc_hold(call, &item_ops, item);
+    /* Not here: others that arrive in this turn of the loop come along. */
+    uv_prepare_start(&accept->before, on_before);
+    uv_check_start(&accept->after, on_after);
+}
+
+/* --- flushes ----------------------------------------------------------------------------------------------------------- */
+
+/* Moves what fits into one flush from the line into the flight. Those that were refused together are not mixed with
+ * others; a key that is in flight already waits for that to end. */
+static void gather(struct accept *accept, struct flight *flight)
+{
+    size_t most = 0;
+    size_t jobs = 0;
+    size_t bytes = 0;
+
+    flight->n = 0;
+    LIST_FOREACH_SAFE(link, after, &accept->waiting) {
+        struct accept_item *item = LIST_ENTRY(link, struct accept_item, link);
+
+        if (flight->n == 0)
+            most = item->most;
+        if (item->most != most || (most > 0 && flight->n == most) ||
+            jobs + item->n > ACCEPT_JOBS_MAX ||
+            (flight->n > 0 && bytes + item->bytes > ACCEPT_BYTES_MAX))
+            break;
+        if (item->has_key && (map_get(&accept->keys, &item->key, sizeof(item->key)) != NULL ||
+                              map_put(&accept->keys, &item->key, sizeof(item->key), item) < 0))
+            continue;
+        leave(accept, item);
+        flight->items[flight->n++] = item;
+        jobs += item->n;
+        bytes += item->bytes;
+    }
+}
+
+/* Its keys are free for others. Items are still there. */
+static void land(struct flight *flight)
+{
+    for (size_t i = 0; i < flight->n; i++) {
+        if (flight->items[i]->has_key)
+            (void)map_remove(
+                &flight->accept->keys, &flight->items[i]->key, sizeof(flight->items[i]->key));
+    }
+    flight->busy = false;
+}
+
+void accept_flush(struct accept *accept)
+{
+    uv_prepare_stop(&accept->before);
+    uv_check_stop(&accept->after);
+    for (size_t i = 0; i < ACCEPT_FLIGHTS && !list_empty(&accept->waiting); i++) {
+        struct flight *flight = &accept->flights[i];
+
+        if (flight->busy)
+            continue;
+        gather(accept, flight);
+        if (flight->n == 0)
+            return;
+        flight->busy = flight_start(flight);
+        if (flight->busy)
+            continue;
+        land(flight);
+        for (size_t k = 0; k < flight->n; k++)
+            accept_item_fail(flight->items[k],
+                             RPC_RESOURCE_EXHAUSTED,
+                             "no memory for the transaction; nothing was accepted");
+    }
+}
+
+static void committed(struct flight *flight, const struct batch_end *end)
+{
+    flight->accept->stats.commits++;
+    flight_read(flight, end);
+    for (size_t i = 0; i < flight->n; i++) {
+        struct accept_item *item = flight->items[i];
+
+        if (item->mismatch)
+            accept_item_fail(item,
+                             RPC_INVALID_ARGUMENT,
+                             "idempotency_key: it was used before, for other jobs; a key is for "
+                             "retries of one and the same call");
+        else if (item->n_answers == item->n)
+            accept_item_reply(item);
+        else
+            accept_item_fail(
+                item, RPC_INTERNAL, "the jobs were stored, but the database did not say their ids");
+    }
+}
+
+/* The database objects to what we sent, rather than to us or to the moment. */
+static bool is_about_the_jobs(const struct batch_end *end)
+{
+    int code = end->err->code;
+
+    if (end->verdict == PG_VERDICT_RETRY)
+        return code == PAWL_ERETRY;
+    return end->verdict == PG_VERDICT_PERMANENT && code != PAWL_ESCHEMA && code != PAWL_EDENIED &&
+           code != PAWL_EAUTH && code != PAWL_EREADONLY && code != PAWL_ENOMEM &&
+           code != PAWL_EFULL;
+}
+
+/* One of them is to blame: those before and behind the middle go separate ways. */
+static void split(struct flight *flight)
+{
+    flight->accept->stats.splits++;
+    for (size_t i = flight->n; i > 0; i--) {
+        flight->items[i - 1]->most = (flight->n + 1) / 2;
+        accept_requeue(flight->accept, flight->items[i - 1]);
+    }
+}
+
+/* The one that is to blame. */
+static void refuse(struct accept_item *item, const struct batch_end *end)
+{
+    const struct pawl_err *err = end->err;
+    struct rpc_call *call = item->call;
+
+    /* One that is uncertain may be held up by its own transaction, which the server has not given up yet. */
+    if (strcmp(err->sqlstate, "55P03") == 0 && !item->uncertain)
+        accept_item_fail(item,
+                         RPC_ABORTED,
+                         "a transaction that is still open holds a key of this call; nothing was "
+                         "accepted, try again");
+    else if (end->verdict == PG_VERDICT_RETRY && ++item->tries < ACCEPT_TRIES_MAX)
+        accept_requeue(item->accept, item);
+    else if (end->verdict == PG_VERDICT_RETRY)
+        accept_item_fail(item, RPC_ABORTED, "%s; nothing was accepted, try again", err->message);
+    else {
+        accept_item_destroy(item);
+        if (call != NULL)
+            rpc_end_err(call, err);
+    }
+}
+
+static void give_up(struct accept_item *item, const struct pawl_err *err)
+{
+    bool full = err->code == PAWL_EFULL || err->code == PAWL_ENOMEM;
+
+    accept_item_fail(item,
+                     full ? RPC_RESOURCE_EXHAUSTED : RPC_UNAVAILABLE,
+                     "%s; nothing was accepted, try again later%s%s",
+                     err->message,
+                     err->hint[0] ? ". Hint: " : "",
+                     err->hint);
+}
+
+/* All of them, for a reason that is none of theirs. When the database cannot be reached, that goes for those in line, too. */
+static void give_up_all(struct flight *flight, const struct batch_end *end)
+{
+    struct accept *accept = flight->accept;
+
+    for (size_t i = 0; i < flight->n; i++)
+        give_up(flight->items[i], end->err);
+    while (end->verdict == PG_VERDICT_CONNECTION && !list_empty(&accept->waiting)) {
+        struct accept_item *item = LIST_ENTRY(accept->waiting.next, struct accept_item, link);
+
+        leave(accept, item);
+        give_up(item, end->err);
+    }
+}
+
+/* Those that can be asked again are; the answer for the others is that nobody knows. */
+static void lost(struct flight *flight, bool unknown)
+{
+    struct accept *accept = flight->accept;
+
+    for (size_t i = flight->n; i > 0; i--) {
+        struct accept_item *item = flight->items[i - 1];
+
+        item->uncertain |= unknown;
+        if ((!unknown || item->has_key) && !accept->closing && ++item->tries < ACCEPT_TRIES_MAX) {
+            accept_requeue(accept, item);
+            continue;
+        }
+        accept_item_fail(
+            item,
+            RPC_UNAVAILABLE,
+            "the connection to the database was lost; nothing was accepted, try again");
+    }
+}
+
+void flight_ended(void *data, const struct batch_end *end)
+{
+    struct flight *flight = data;
+    struct accept *accept = flight->accept;
+    bool alone = flight->n == 1;
+
+    land(flight);
+    if (end->verdict != PG_VERDICT_OK)
+        log_warn_err(accept->options.log, "job_enqueue", end->err, LOG_INT("calls", flight->n));
+    if (end->verdict == PG_VERDICT_OK)
+        committed(flight, end);
+    else if (end->verdict == PG_VERDICT_UNKNOWN)
+        lost(flight, true);
+    else if (end->verdict == PG_VERDICT_RETRY && end->err->code == PAWL_ECONN)
+        lost(flight, false);
+    else if (!accept->closing && is_about_the_jobs(end) && !alone)
+        split(flight);
+    else if (!accept->closing && is_about_the_jobs(end))
+        refuse(flight->items[0], end);
+    else
+        give_up_all(flight, end);
+    flight->n = 0;
+    if (!accept->closing)
+        accept_flush(accept);
+}
+
+/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+
+struct accept *accept_new(const struct accept_options *options)
+{
+    struct accept *accept = calloc(1, sizeof(*accept));
+
+    if (accept == NULL)
+        return NULL;
+    accept->options = *options;
+    accept->conn = conn_new(options->loop,
+                            &(struct conn_options){.target = options->target,
+                                                   .name = options->name,
+                                                   .clock = &clock_system,
+                                                   .log = options->log,
+                                                   .unprepared = options->unprepared});
+    if (accept->conn == NULL) {
+        free(accept);
+        return NULL;
+    }
+    list_init(&accept->waiting);
+    map_init(&accept->keys, ACCEPT_FLIGHTS * ACCEPT_JOBS_MAX);
+    for (size_t i = 0; i < ACCEPT_FLIGHTS; i++)
+        accept->flights[i].accept = accept;
+    uv_prepare_init(options->loop, &accept->before);
+    uv_check_init(options->loop, &accept->after);
+    accept->before.data = accept->after.data = accept;
+    conn_start(accept->conn);
+    return accept;
+}
+
+static void part_closed(void *data)
+{
+    struct accept *accept = data;
+
+    if (--accept->n_open > 0)
+        return;
+    void (*closed)(void *) = accept->closed;
+    void *closed_data = accept->closed_data;
+
+    map_deinit(&accept->keys);
+    free(accept);
+    if (closed != NULL)
+        closed(closed_data);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    part_closed(handle->data);
+}
+
+void accept_close(struct accept *accept, void (*closed)(void *data), void *data)
+{
+    struct list *link;
+
+    accept->closing = true;
+    accept->closed = closed;
+    accept->closed_data = data;
+    accept->n_open = 3;
+    while ((link = accept->waiting.next) != &accept->waiting) {
+        struct accept_item *item = LIST_ENTRY(link, struct accept_item, link);
+
+        leave(accept, item);
+        accept_item_fail(item, RPC_UNAVAILABLE, "the server stops; nothing was accepted");
+    }
+    uv_close((uv_handle_t *)&accept->before, handle_closed);
+    uv_close((uv_handle_t *)&accept->after, handle_closed);
+    conn_close(accept->conn, part_closed, accept);
+}
+
+const struct accept_stats *accept_stats(const struct accept *accept)
+{
+    return &accept->stats;
+}
+
+bool accept_ready(const struct accept *accept)
+{
+    return conn_state(accept->conn) == CONN_READY;
+}

@@ -1,0 +1,420 @@
+/*
+ * jobs: JobService but for Enqueue. A token that is for some queues only does not see jobs of others: about those it hears what
+ * it would hear about jobs that do not exist. A job's queue never changes, so it is looked up first, where it matters.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "serve/api/api_internal.h"
+#include "serve/api/view.h"
+#include "store/job_once.h"
+#include "store/statements.h"
+
+#define CANCEL_MAX         1000
+#define LIST_LIMIT_DEFAULT 100
+#define LIST_LIMIT_MAX     1000
+#define LIST_TAGS_MAX      PAWL_TAGS_MAX
+#define REASON_MAX         1000
+#define SIGNAL_BYTES_MAX   (1024 * 1024) /* of a signal's payload, as pawl.signal has it */
+#define SIGNAL_KEY_BYTES   1024
+
+#define NO_SUCH_JOB        "there is no job %lld. Hint: It never was, or was finished and is forgotten."
+
+static void no_memory(struct rpc_call *call)
+{
+    rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+}
+
+static bool id_is_refused(struct rpc_call *call, int64_t id, const char *field)
+{
+    if (id > 0)
+        return false;
+    rpc_end(call, RPC_INVALID_ARGUMENT, "%s: %lld is no id of a job", field, (long long)id);
+    return true;
+}
+
+/* --- GetJob ------------------------------------------------------------------------------------------------------------ */
+
+static void got_job(struct ask *ask, const struct batch_end *end)
+{
+    const struct api *api = ask->data;
+    const Pawl__V1__GetJobRequest *request = (const Pawl__V1__GetJobRequest *)ask->request;
+    Pawl__V1__GetJobResponse response = PAWL__V1__GET_JOB_RESPONSE__INIT;
+    struct job_view job;
+
+    if (PQntuples(end->results[0]) > 0)
+        job_show_row(end->results[0], 0, &job);
+    if (PQntuples(end->results[0]) == 0 || !auth_sees(api->auth, ask->call, job.queue)) {
+        rpc_end(ask->call, RPC_NOT_FOUND, NO_SUCH_JOB, (long long)request->job_id);
+        return;
+    }
+    response.job = view_job(&job, !request->without_data, &ask->arena);
+    if (response.job == NULL)
+        no_memory(ask->call);
+    else
+        rpc_reply(ask->call, &response.base);
+}
+
+void api_get_job(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct api *api = data;
+    const Pawl__V1__GetJobRequest *request = (const Pawl__V1__GetJobRequest *)message;
+
+    if (!auth_allows(api->auth, call, AUTH_READ, NULL) ||
+        id_is_refused(call, request->job_id, "job_id"))
+        return;
+    struct ask *ask = ask_begin(call, api->ask, api);
+
+    if (ask == NULL)
+        return;
+    job_show_bind(batch_add(ask->batch, STMT(job_show)), request->job_id);
+    ask->request = message;
+    ask_send(ask, got_job);
+}
+
+/* --- ListJobs ---------------------------------------------------------------------------------------------------------- */
+
+static void listed(struct ask *ask, const struct batch_end *end)
+{
+    Pawl__V1__ListJobsResponse response;
+    const PGresult *rows = end->results[0];
+    size_t limit = (size_t)ask->number;
+    size_t n = (size_t)PQntuples(rows);
+    bool more = n > limit;
+    char page[32];
+
+    pawl__v1__list_jobs_response__init(&response);
+    response.jobs = arena_new_array(&ask->arena, n + 1, Pawl__V1__JobView *);
+    for (size_t i = 0; response.jobs != NULL && i < n && i < limit; i++) {
+        struct job_view job;
+
+        job_page_row(rows, (int)i, &job);
+        response.jobs[i] = view_job(&job, false, &ask->arena);
+        if (response.jobs[i] == NULL)
+            response.jobs = NULL;
+        else
+            response.n_jobs++;
+    }
+    if (response.jobs == NULL) {
+        no_memory(ask->call);
+        return;
+    }
+    if (more && response.n_jobs > 0) {
+        snprintf(page, sizeof(page), "%lld", (long long)response.jobs[response.n_jobs - 1]->job_id);
+        response.next_page = page;
+    }
+    rpc_reply(ask->call, &response.base);
+}
+
+/* Where the last page ended; false: it is none of ours. */
+static bool page_parse(const char *text, int64_t *ret_before)
+{
+    char *end;
+
+    *ret_before = INT64_MAX;
+    if (text[0] == '\0')
+        return true;
+    *ret_before = strtoll(text, &end, 10);
+    return *end == '\0' && *ret_before > 0;
+}
+
+static bool list_is_refused(struct rpc_call *call, const Pawl__V1__ListJobsRequest *request)
+{
+    struct pawl_err err;
+
+    err_clear(&err);
+    if (request->queue[0] != '\0' && name_check("queue", request->queue, &err) < 0)
+        err_prefix(&err, "queue: ");
+    else if (request->kind[0] != '\0' && kind_check(request->kind, &err) < 0)
+        err_prefix(&err, "kind: ");
+    else if (request->limit > LIST_LIMIT_MAX)
+        err_set(&err, PAWL_EINVAL, "limit: at most %d", LIST_LIMIT_MAX);
+    else if (request->n_tags > LIST_TAGS_MAX)
+        err_set(&err, PAWL_EINVAL, "tags: a job has at most %d", LIST_TAGS_MAX);
+    for (size_t i = 0; err.code == 0 && i < request->n_states; i++) {
+        if (strcmp(job_state_text((int)request->states[i]), "unknown") == 0)
+            err_set(&err, PAWL_EINVAL, "states[%zu]: %d is no state", i, (int)request->states[i]);
+    }
+    if (err.code < 0)
+        rpc_end_err(call, &err);
+    return err.code < 0;
+}
+
+void api_list_jobs(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct api *api = data;
+    const Pawl__V1__ListJobsRequest *request = (const Pawl__V1__ListJobsRequest *)message;
+    int64_t before;
+
+    if (!auth_allows(api->auth, call, AUTH_READ, NULL) || list_is_refused(call, request))
+        return;
+    if (request->queue[0] == '\0' && !auth_sees_all(api->auth, call)) {
+        rpc_end(
+            call, RPC_PERMISSION_DENIED, "queue: this access token is for some queues; name one");
+        return;
+    }
+    if (request->queue[0] != '\0' && !auth_allows(api->auth, call, AUTH_READ, request->queue))
+        return;
+    if (!page_parse(request->page, &before)) {
+        rpc_end(call, RPC_INVALID_ARGUMENT, "page: it is not the next_page of an answer");
+        return;
+    }
+    struct ask *ask = ask_begin(call, api->look, api);
+
+    if (ask == NULL)
+        return;
+    const char **states = arena_new_array(&ask->arena, request->n_states + 1, const char *);
+
+    if (states == NULL) {
+        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        return;
+    }
+    for (size_t i = 0; i < request->n_states; i++)
+        states[i] = job_state_text((int)request->states[i]);
+    ask->number = request->limit > 0 ? (int64_t)request->limit : LIST_LIMIT_DEFAULT;
+    job_page_bind(batch_add(ask->batch, STMT(job_page)),
+                  &(struct job_list){
+                      .queue = request->queue[0] != '\0' ? request->queue : NULL,
+                      .kind = request->kind[0] != '\0' ? request->kind : NULL,
+                      .states = states,
+                      .n_states = request->n_states,
+                      .before_id = before,
+                      .limit = (int32_t)ask->number + 1,
+                  },
+                  (const char *const *)request->tags,
+                  request->n_tags);
+    ask_send(ask, listed);
+}
+
+/* --- Signal ------------------------------------------------------------------------------------------------------------ */
+
+static void signalled(struct ask *ask, const struct batch_end *end)
+{
+    Pawl__V1__SignalResponse response = PAWL__V1__SIGNAL_RESPONSE__INIT;
+    bool waited;
+    bool sent = signal_tell_row(end->results[1], &waited);
+
+    response.woken = sent && waited;
+    rpc_reply(ask->call, &response.base);
+}
+
+static bool signal_is_refused(struct rpc_call *call, const Pawl__V1__SignalRequest *request)
+{
+    struct pawl_err err;
+
+    err_clear(&err);
+    if (name_check("signal", request->name, &err) < 0)
+        err_prefix(&err, "name: ");
+    else if (request->payload.len > SIGNAL_BYTES_MAX)
+        err_set(&err,
+                PAWL_ELIMIT,
+                "payload: it has %zu bytes, and the limit is %d",
+                request->payload.len,
+                SIGNAL_BYTES_MAX);
+    else if (request->payload.len > 0 &&
+             json_check((const char *)request->payload.data, request->payload.len, &err) < 0)
+        err_prefix(&err, "payload: ");
+    else if (strlen(request->idempotency_key) > SIGNAL_KEY_BYTES)
+        err_set(&err, PAWL_ELIMIT, "idempotency_key: at most %d bytes", SIGNAL_KEY_BYTES);
+    if (err.code < 0)
+        rpc_end_err(call, &err);
+    return err.code < 0;
+}
+
+/* What somebody's open transaction has locked is not waited for: others stand behind it. */
+static void ask_impatiently(struct ask *ask)
+{
+    tx_lock_timeout_bind(batch_add(ask->batch, STMT(tx_lock_timeout)), ASK_LOCK_TIMEOUT);
+}
+
+static bool signal_bind(struct ask *ask, const Pawl__V1__SignalRequest *request)
+{
+    const char *payload =
+        request->payload.len > 0
+            ? arena_strndup(&ask->arena, (const char *)request->payload.data, request->payload.len)
+            : "{}";
+
+    if (payload == NULL)
+        return false;
+    ask_impatiently(ask);
+    signal_tell_bind(
+        batch_add(ask->batch, STMT(signal_tell)),
+        request->job_id,
+        &(struct signal_new){
+            .name = request->name,
+            .payload = payload,
+            .key = request->idempotency_key[0] != '\0' ? request->idempotency_key : NULL,
+        });
+    ask->changes = true;
+    return true;
+}
+
+/* Its queue is one that the client may see. */
+static void signal_seen(struct ask *ask, const struct batch_end *end)
+{
+    const struct api *api = ask->data;
+    const Pawl__V1__SignalRequest *request = (const Pawl__V1__SignalRequest *)ask->request;
+    int64_t id;
+
+    if (PQntuples(end->results[0]) == 0 ||
+        !auth_sees(api->auth, ask->call, job_queues_row(end->results[0], 0, &id)))
+        rpc_end(ask->call, RPC_NOT_FOUND, NO_SUCH_JOB, (long long)request->job_id);
+    else if (!ask_again(ask, signalled))
+        no_memory(ask->call);
+    else if (!signal_bind(ask, request)) {
+        /* The batch is freed with it. */
+        no_memory(ask->call);
+        ask->call = NULL;
+    }
+}
+
+void api_signal(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct api *api = data;
+    const Pawl__V1__SignalRequest *request = (const Pawl__V1__SignalRequest *)message;
+
+    if (!auth_allows(api->auth, call, AUTH_ENQUEUE, NULL) ||
+        id_is_refused(call, request->job_id, "job_id") || signal_is_refused(call, request))
+        return;
+    struct ask *ask = ask_begin(call, api->ask, api);
+
+    if (ask == NULL)
+        return;
+    if (!auth_sees_all(api->auth, call)) {
+        ask->request = message;
+        job_queues_bind(batch_add(ask->batch, STMT(job_queues)), &request->job_id, 1);
+        ask_send(ask, signal_seen);
+    } else if (signal_bind(ask, request))
+        ask_send(ask, signalled);
+    else
+        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+}
+
+/* --- Cancel ------------------------------------------------------------------------------------------------------------ */
+
+static void answer_of(const struct job_cancelled *row, Pawl__V1__CancelAnswer *answer)
+{
+    if (strcmp(row->result, "cancelled") == 0) {
+        answer->status = PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK;
+        answer->state = PAWL__V1__JOB_STATE__JOB_STATE_CANCELLED;
+    } else if (strcmp(row->result, "cancelling") == 0) {
+        answer->status = PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK;
+        answer->state = PAWL__V1__JOB_STATE__JOB_STATE_RUNNING;
+    } else if (strcmp(row->result, "finished") == 0) {
+        answer->state = view_state(row->state);
+        answer->status = answer->state == PAWL__V1__JOB_STATE__JOB_STATE_CANCELLED
+                             ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK
+                             : PAWL__V1__ITEM_STATUS__ITEM_STATUS_WRONG_STATE;
+    }
+}
+
+static void cancelled(struct ask *ask, const struct batch_end *end)
+{
+    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)ask->request;
+    Pawl__V1__CancelResponse response = PAWL__V1__CANCEL_RESPONSE__INIT;
+    const PGresult *rows = end->results[1];
+    size_t n = request->n_job_ids;
+    Pawl__V1__CancelAnswer *answers = arena_new_array(&ask->arena, n, Pawl__V1__CancelAnswer);
+
+    response.answers = arena_new_array(&ask->arena, n, Pawl__V1__CancelAnswer *);
+    if (answers == NULL || response.answers == NULL) {
+        no_memory(ask->call);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        int low = 0;
+        int high = PQntuples(rows);
+
+        pawl__v1__cancel_answer__init(&answers[i]);
+        answers[i].job_id = request->job_ids[i];
+        answers[i].status = PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND;
+        /* Rows ascend by id. */
+        while (low < high) {
+            int middle = low + (high - low) / 2;
+            struct job_cancelled row;
+
+            job_cancel_many_row(rows, middle, &row);
+            if (row.id == request->job_ids[i])
+                answer_of(&row, &answers[i]);
+            if (row.id <= request->job_ids[i])
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        response.answers[i] = &answers[i];
+    }
+    response.n_answers = n;
+    rpc_reply(ask->call, &response.base);
+}
+
+static bool
+cancel_bind(struct ask *ask, const Pawl__V1__CancelRequest *request, const int64_t *ids, size_t n)
+{
+    const struct api *api = ask->data;
+    const char *client = auth_client(api->auth, ask->call);
+    const char *by = request->reason[0] != '\0'
+                         ? arena_printf(&ask->arena, "%s: %s", client, request->reason)
+                         : client;
+
+    if (by == NULL)
+        return false;
+    ask_impatiently(ask);
+    job_cancel_many_bind(batch_add(ask->batch, STMT(job_cancel_many)), ids, n, by);
+    ask->changes = true;
+    return true;
+}
+
+/* Only those whose queue the client may see; for it the others do not exist. */
+static void cancel_seen(struct ask *ask, const struct batch_end *end)
+{
+    const struct api *api = ask->data;
+    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)ask->request;
+    const PGresult *rows = end->results[0];
+    int64_t *ids = arena_new_array(&ask->arena, (size_t)PQntuples(rows) + 1, int64_t);
+    size_t n = 0;
+
+    for (int row = 0; ids != NULL && row < PQntuples(rows); row++) {
+        int64_t id;
+
+        if (auth_sees(api->auth, ask->call, job_queues_row(rows, row, &id)))
+            ids[n++] = id;
+    }
+    if (ids == NULL || !ask_again(ask, cancelled))
+        no_memory(ask->call);
+    else if (!cancel_bind(ask, request, ids, n)) {
+        no_memory(ask->call);
+        ask->call = NULL;
+    }
+}
+
+void api_cancel(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct api *api = data;
+    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)message;
+
+    if (!auth_allows(api->auth, call, AUTH_ENQUEUE, NULL))
+        return;
+    if (request->n_job_ids == 0 || request->n_job_ids > CANCEL_MAX) {
+        rpc_end(call, RPC_INVALID_ARGUMENT, "job_ids: 1 to %d in one call", CANCEL_MAX);
+        return;
+    }
+    if (strlen(request->reason) > REASON_MAX) {
+        rpc_end(call, RPC_INVALID_ARGUMENT, "reason: at most %d bytes", REASON_MAX);
+        return;
+    }
+    struct ask *ask = ask_begin(call, api->ask, api);
+
+    if (ask == NULL)
+        return;
+    ask->request = message;
+    if (!auth_sees_all(api->auth, call)) {
+        job_queues_bind(
+            batch_add(ask->batch, STMT(job_queues)), request->job_ids, request->n_job_ids);
+        ask_send(ask, cancel_seen);
+    } else if (cancel_bind(ask, request, request->job_ids, request->n_job_ids))
+        ask_send(ask, cancelled);
+    else
+        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+}

@@ -1,0 +1,22 @@
+/*
+ * secret: the text of an access token, and its hash, by which it is known. 256 random bits behind a prefix that makes it
+ * easy to find where it should not be: pawl_ and 43 characters of base64url. Any thread.
+ */
+#ifndef SERVE_API_SECRET_H
+#define SERVE_API_SECRET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "store/access.h"
+
+#define SECRET_PREFIX   "pawl_"
+#define SECRET_BYTES    32
+#define SECRET_TEXT_LEN 48
+
+void secret_make(char ret_text[SECRET_TEXT_LEN + 1]);
+
+/* False: it cannot be one. Looks at its form only. */
+bool secret_hash(const char *text, size_t len, unsigned char ret_hash[ACCESS_HASH_LEN]);
+
+#endif

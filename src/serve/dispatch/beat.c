@@ -1,0 +1,236 @@
+/* beat: Heartbeat. Leases of runs here are kept in memory, and the coordinator renews their claims; those of other
+ * servers' claims are renewed in the database, those of many workers in one statement. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve/dispatch/dispatch_internal.h"
+
+#define PROGRESS_MAX 1000
+
+typedef Pawl__V1__HeartbeatRequest Request;
+typedef Pawl__V1__HeartbeatResponse Response;
+
+struct beat {
+    struct dispatch *d;
+    struct rpc_call *call;
+    struct take *take; /* under way; NULL: none */
+    int64_t *lost;     /* owned, like what follows */
+    int64_t *cancelled;
+    size_t n_lost;
+    size_t n_cancelled;
+};
+
+/* ── jobs that are asked for ── */
+
+struct take *take_new(const char *worker, size_t n_max)
+{
+    struct take *take = calloc(1, sizeof(*take));
+
+    if (take == NULL)
+        return NULL;
+    list_init(&take->link);
+    take->jobs = calloc(n_max + 1, sizeof(*take->jobs));
+    take->answers = calloc(n_max + 1, sizeof(*take->answers));
+    take->worker = strdup(worker);
+    if (take->jobs == NULL || take->answers == NULL || take->worker == NULL) {
+        take_free(take);
+        return NULL;
+    }
+    return take;
+}
+
+void take_add(struct take *take, int64_t job_id, const struct ticket *ticket)
+{
+    take->jobs[take->n++] =
+        (struct held_job){.id = job_id, .ticket = *ticket, .worker = take->worker};
+}
+
+void take_free(struct take *take)
+{
+    if (take == NULL)
+        return;
+    for (size_t i = 0; i < take->n; i++)
+        free((char *)(uintptr_t)take->jobs[i].progress);
+    free(take->jobs);
+    free(take->answers);
+    free(take->worker);
+    free(take);
+}
+
+/* ── the call ── */
+
+static void beat_free(struct beat *beat)
+{
+    if (beat == NULL)
+        return;
+    free(beat->lost);
+    free(beat->cancelled);
+    free(beat);
+}
+
+static void answer(struct beat *beat)
+{
+    Response response;
+
+    pawl__v1__heartbeat_response__init(&response);
+    response.lease_until_us = lease_until_us(beat->d);
+    response.lost_job_ids = beat->lost;
+    response.n_lost_job_ids = beat->n_lost;
+    response.cancelled_job_ids = beat->cancelled;
+    response.n_cancelled_job_ids = beat->n_cancelled;
+    rpc_reply(beat->call, &response.base);
+    beat_free(beat);
+}
+
+static void on_taken(struct take *take, bool known)
+{
+    struct beat *beat = take->data;
+
+    if (!known) {
+        struct rpc_call *call = beat->call;
+
+        beat_free(beat);
+        rpc_end(call, RPC_UNAVAILABLE, "the database did not answer; leases are as they were");
+        return;
+    }
+    for (size_t i = 0; i < take->n; i++) {
+        if (take->answers[i] == TAKE_LOST) {
+            struct stream_run *run =
+                dispatch_find(beat->d, take->jobs[i].id, &take->jobs[i].ticket);
+
+            if (run != NULL && run->place == PLACE_AWAY)
+                streams_forget_away(beat->d->streams, run);
+            beat->lost[beat->n_lost++] = take->jobs[i].id;
+        } else if (take->answers[i] == TAKE_CANCELLED)
+            beat->cancelled[beat->n_cancelled++] = take->jobs[i].id;
+    }
+    answer(beat);
+}
+
+static void on_gone(struct rpc_call *call, void *data)
+{
+    struct beat *beat = data;
+
+    (void)call;
+    beat->take->done = NULL;
+    beat->take->data = NULL;
+    beat_free(beat);
+}
+
+static const struct rpc_call_ops beat_ops = {.gone = on_gone};
+
+/* One that is here: true. */
+static bool
+note_alive(struct beat *beat, const Pawl__V1__RunningJob *job, const struct ticket *ticket)
+{
+    struct stream_run *run = dispatch_find(beat->d, job->job_id, ticket);
+
+    if (run != NULL && run->place == PLACE_AWAY)
+        run->seen_us = dispatch_now_us(); /* whether it holds is for the database to say */
+    if (run != NULL)
+        run->named = beat->d->naming;
+    if (run == NULL || run->place == PLACE_AWAY || (run->place == PLACE_LEAVING && run->on_its_way))
+        return false;
+    if (run->place != PLACE_REPORTED && !coordinator_holds(run->run)) {
+        beat->lost[beat->n_lost++] = job->job_id;
+        return true;
+    }
+    run->seen_us = dispatch_now_us();
+    if (run->cancelled)
+        beat->cancelled[beat->n_cancelled++] = job->job_id;
+    return true;
+}
+
+static void
+note_progress(struct beat *beat, struct take *take, const Pawl__V1__JobProgress *progress)
+{
+    char text[PROGRESS_MAX + 1];
+    struct ticket ticket;
+    struct stream_run *run;
+
+    if (!ticket_read(&progress->token, &ticket))
+        return;
+    snprintf(text,
+             sizeof(text),
+             "%u%%%s%s",
+             progress->percent < 100 ? progress->percent : 100,
+             progress->note[0] != '\0' ? " " : "",
+             progress->note);
+    /* Not in the middle of a character. */
+    size_t len = strlen(text);
+
+    while (len == PROGRESS_MAX && len > 0 && (text[len - 1] & 0x80) != 0)
+        text[--len] = '\0';
+    run = dispatch_find(beat->d, progress->job_id, &ticket);
+    if (run != NULL && run->place == PLACE_SENT) {
+        coordinator_note(beat->d->app->coordinator, run->run, text);
+        return;
+    }
+    for (size_t i = 0; i < take->n; i++) {
+        if (take->jobs[i].id == progress->job_id && take->jobs[i].progress == NULL)
+            take->jobs[i].progress = strdup(text);
+    }
+}
+
+static struct beat *beat_new(struct dispatch *d, struct rpc_call *call, const Request *request)
+{
+    struct beat *beat = calloc(1, sizeof(*beat));
+
+    if (beat == NULL)
+        return NULL;
+    beat->d = d;
+    beat->call = call;
+    beat->lost = calloc(request->n_running + 1, sizeof(*beat->lost));
+    beat->cancelled = calloc(request->n_running + 1, sizeof(*beat->cancelled));
+    if (beat->lost == NULL || beat->cancelled == NULL) {
+        beat_free(beat);
+        return NULL;
+    }
+    return beat;
+}
+
+void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct dispatch *d = data;
+    const Request *request = (const Request *)(const void *)message;
+
+    if (!auth_allows(api_auth(d->app->api), call, AUTH_WORK, NULL) || dispatch_refuses(d, call) ||
+        !dispatch_worker_id_ok(call, request->worker_id))
+        return;
+    if (request->n_running > RUNNING_MAX || request->n_progress > RUNNING_MAX) {
+        rpc_end(call, RPC_INVALID_ARGUMENT, "more than %d jobs in one heartbeat", RUNNING_MAX);
+        return;
+    }
+    struct beat *beat = beat_new(d, call, request);
+    struct take *take = beat != NULL ? take_new(request->worker_id, request->n_running) : NULL;
+
+    if (take == NULL) {
+        beat_free(beat);
+        rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory for the heartbeat");
+        return;
+    }
+    d->counters.heartbeats++;
+    d->naming++;
+    for (size_t i = 0; i < request->n_running; i++) {
+        struct ticket ticket;
+
+        if (!ticket_read(&request->running[i]->token, &ticket))
+            beat->lost[beat->n_lost++] = request->running[i]->job_id;
+        else if (!note_alive(beat, request->running[i], &ticket))
+            take_add(take, request->running[i]->job_id, &ticket);
+    }
+    if (request->left_stream) /* else an assignment may have crossed it */
+        dispatch_all_named(d, request->worker_id);
+    for (size_t i = 0; i < request->n_progress; i++)
+        note_progress(beat, take, request->progress[i]);
+    if (take->n == 0) {
+        take_free(take);
+        answer(beat);
+        return;
+    }
+    take->done = on_taken;
+    take->data = beat;
+    beat->take = take;
+    rpc_hold(call, &beat_ops, beat);
+    away_take(d, take);
+}

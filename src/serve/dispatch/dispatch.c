@@ -1,0 +1,410 @@
+/* dispatch: its life, from new to free, and its numbers. */
+#include "serve/dispatch/dispatch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve/dispatch/dispatch_internal.h"
+#include "serve/metrics.h"
+#include "store/statements.h"
+
+#define TICK_MS           1000
+#define LEAVE_MS          5000 /* after the last stream, for leases to be written */
+#define SCRATCH_BYTES_MAX ((size_t)64 * 1024 * 1024)
+
+/* ── what the parts share ── */
+
+bool ticket_read(const ProtobufCBinaryData *token, struct ticket *ret_ticket)
+{
+    if (token->len != sizeof(ret_ticket->bytes))
+        return false;
+    memcpy(ret_ticket->bytes, token->data, sizeof(ret_ticket->bytes));
+    return true;
+}
+
+struct stream_run *
+dispatch_find(const struct dispatch *d, int64_t job_id, const struct ticket *ticket)
+{
+    struct stream_run *run = streams_find(d->streams, job_id);
+
+    if (run == NULL || memcmp(run->ticket, ticket->bytes, sizeof(run->ticket)) != 0)
+        return NULL;
+    return run;
+}
+
+bool dispatch_refuses(struct dispatch *d, struct rpc_call *call)
+{
+    if (d->app->state < SERVE_SETTLING)
+        return false;
+    rpc_end(call, RPC_UNAVAILABLE, "the server stops; send it to another one");
+    return true;
+}
+
+bool dispatch_worker_id_ok(struct rpc_call *call, const char *worker_id)
+{
+    size_t len = strlen(worker_id);
+
+    if (len > 0 && len <= WORKER_ID_MAX)
+        return true;
+    rpc_end(
+        call,
+        RPC_INVALID_ARGUMENT,
+        "worker_id has %zu bytes; it must be a random id of 1 to %d that the worker made for itself",
+        len,
+        WORKER_ID_MAX);
+    return false;
+}
+
+void dispatch_all_named(struct dispatch *d, const char *worker)
+{
+    LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
+        struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
+
+        if (!run->on_its_way && run->named != d->naming && run->worker != NULL &&
+            strcmp(run->worker, worker) == 0)
+            streams_never_arrived(d->streams, run);
+    }
+}
+
+/* ── making ── */
+
+static int
+set_source(void *data, size_t source, const char *queue, const char *const *kinds, size_t n_kinds)
+{
+    struct dispatch *d = data;
+
+    return coordinator_set_source(d->app->coordinator, source, queue, kinds, n_kinds);
+}
+
+static void on_leaving(void *data)
+{
+    (void)data; /* the turn that follows sends it */
+}
+
+static void on_notify(void *data, const char *channel, const char *payload)
+{
+    wish_on_notify(data, channel, payload);
+}
+
+static void on_state(void *data, enum conn_state state, const struct pawl_err *err)
+{
+    struct dispatch *d = data;
+
+    (void)err;
+    /* Without LISTEN nobody else says so. */
+    if (state == CONN_READY)
+        wish_on_notify(d, NULL, NULL);
+}
+
+/* Streams that nothing can be sent on; and, when the server stops, those of workers that have nothing left. */
+static void end_idle(struct dispatch *d)
+{
+    struct stream *stream = streams_next(d->streams, NULL);
+
+    while (stream != NULL) {
+        struct stream *next = streams_next(d->streams, stream);
+        struct stream_view view;
+
+        struct worker_stream *ws = streams_data(stream);
+
+        streams_view(stream, &view);
+        if (ws->broken)
+            stream_end(
+                ws, RPC_RESOURCE_EXHAUSTED, "no memory for what was to be sent; connect again");
+        else if (d->draining && view.held == 0 && ws->take == NULL)
+            stream_end(ws, RPC_OK, NULL);
+        stream = next;
+    }
+    d->any_broken = false;
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct dispatch *d = turn->data;
+
+    if ((d->draining && !d->cutting) || d->any_broken)
+        end_idle(d);
+    away_turn(d);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct dispatch *d = timer->data;
+
+    streams_tick(d->streams);
+    wish_tick(d);
+}
+
+static const struct rpc_method methods[] = {
+    {.name = "StreamJobs",
+     .request = &pawl__v1__stream_jobs_request__descriptor,
+     .response = &pawl__v1__stream_jobs_response__descriptor,
+     .server_streams = true,
+     .handle = handle_stream_jobs},
+    {.name = "Heartbeat",
+     .request = &pawl__v1__heartbeat_request__descriptor,
+     .response = &pawl__v1__heartbeat_response__descriptor,
+     .handle = handle_heartbeat},
+    {.name = "ReportResult",
+     .request = &pawl__v1__report_result_request__descriptor,
+     .response = &pawl__v1__report_result_response__descriptor,
+     .handle = handle_report_result},
+};
+
+static void metrics(struct buf *out, void *data);
+
+static void init_parts(struct dispatch *d)
+{
+    struct uuid id = uuid_random();
+
+    uuid_format(&id, d->server_id);
+    list_init(&d->takes);
+    list_init(&d->lookups);
+    list_init(&d->flying_takes);
+    list_init(&d->flying_lookups);
+    arena_init(&d->scratch, SCRATCH_BYTES_MAX);
+    map_init(&d->wishes, 10000);
+    d->service = (struct rpc_service){.name = "pawl.v1.WorkerService",
+                                      .methods = methods,
+                                      .n_methods = sizeof(methods) / sizeof(*methods),
+                                      .data = d};
+    uv_timer_init(d->app->loop, &d->tick);
+    uv_timer_init(d->app->loop, &d->retry);
+    uv_timer_init(d->app->loop, &d->linger);
+    uv_prepare_init(d->app->loop, &d->turn);
+    d->tick.data = d->retry.data = d->linger.data = d->turn.data = d;
+}
+
+int dispatch_new(struct serve_app *app, struct dispatch **ret_dispatch, struct pawl_err *err)
+{
+    struct dispatch *d = calloc(1, sizeof(*d));
+
+    if (d == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    d->app = app;
+    d->recent = calloc(RECENT_MAX, sizeof(*d->recent));
+    d->streams = streams_new(&(struct streams_options){.clock = &clock_system,
+                                                       .log = app->log,
+                                                       .lease_ms = app->options->lease_ms,
+                                                       .set_source = set_source,
+                                                       .assign = stream_assign,
+                                                       .left = stream_left,
+                                                       .stop = stream_stop_run,
+                                                       .leaving = on_leaving,
+                                                       .settled = report_settled,
+                                                       .forget = report_forget,
+                                                       .data = d});
+    d->conn = conn_new(app->loop,
+                       &(struct conn_options){.target = app->target,
+                                              .name = "serve",
+                                              .clock = &clock_system,
+                                              .log = app->log,
+                                              .unprepared = app->options->unprepared,
+                                              .on_state = on_state,
+                                              .on_notify = on_notify,
+                                              .data = d});
+    if (d->recent == NULL || d->streams == NULL || d->conn == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory"); /* the process ends */
+    init_parts(d);
+    if (!app->options->unprepared)
+        conn_listen(d->conn, STMT(listen_serve));
+    *ret_dispatch = d;
+    int rc = rpc_register(server_rpc(app->server), &d->service, err);
+
+    if (rc == 0 && server_add_metrics(app->server, metrics, d) < 0)
+        rc = err_set(err, PAWL_ELIMIT, "too many metrics");
+    return rc;
+}
+
+struct hands *dispatch_hands(struct dispatch *d)
+{
+    return streams_hands(d->streams);
+}
+
+void dispatch_start(struct dispatch *d)
+{
+    conn_start(d->conn);
+    uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
+    uv_prepare_start(&d->turn, on_turn);
+}
+
+bool dispatch_connected(const struct dispatch *d)
+{
+    return conn_state(d->conn) == CONN_READY;
+}
+
+/* ── the end ── */
+
+void dispatch_check_drained(struct dispatch *d)
+{
+    void (*drained)(void *data) = d->drained;
+
+    if (drained == NULL || streams_count(d->streams) > 0 ||
+        !list_empty(streams_leaving(d->streams)) || d->leaving_flies)
+        return;
+    d->drained = NULL;
+    drained(d->drained_data);
+}
+
+static void end_all(struct dispatch *d)
+{
+    struct stream *stream;
+
+    d->cutting = true;
+    while ((stream = streams_next(d->streams, NULL)) != NULL)
+        stream_end(streams_data(stream), RPC_UNAVAILABLE, "the server stops; connect again");
+}
+
+/* The database is away: what left is left to the leases of its claims. */
+static void on_left_too_late(uv_timer_t *timer)
+{
+    struct dispatch *d = timer->data;
+    void (*drained)(void *data) = d->drained;
+
+    d->drained = NULL;
+    if (drained != NULL)
+        drained(d->drained_data);
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    end_all(timer->data);
+    uv_timer_start(timer, on_left_too_late, LEAVE_MS, 0);
+}
+
+void dispatch_drain(struct dispatch *d, int64_t grace_ms, void (*drained)(void *data), void *data)
+{
+    struct stream *stream = NULL;
+
+    d->draining = true;
+    d->grace_ms = grace_ms;
+    d->drained = drained;
+    d->drained_data = data;
+    while ((stream = streams_next(d->streams, stream)) != NULL)
+        stream_tell_drain(streams_data(stream), "the server stops", true);
+    /* The tick is not needed any more: what expires now expires in the database. */
+    uv_timer_start(&d->tick, on_grace_over, (uint64_t)grace_ms, 0);
+    dispatch_check_drained(d);
+}
+
+void dispatch_cut(struct dispatch *d)
+{
+    d->drained = NULL;
+    end_all(d);
+}
+
+static void part_closed(struct dispatch *d)
+{
+    if (--d->closing == 0)
+        d->closed(d->closed_data);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    part_closed(handle->data);
+}
+
+static void on_conn_closed(void *data)
+{
+    part_closed(data);
+}
+
+void dispatch_close(struct dispatch *d, void (*closed)(void *data), void *data)
+{
+    d->closed = closed;
+    d->closed_data = data;
+    d->closing = 5;
+    uv_close((uv_handle_t *)&d->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&d->retry, on_handle_closed);
+    uv_close((uv_handle_t *)&d->linger, on_handle_closed);
+    uv_close((uv_handle_t *)&d->turn, on_handle_closed);
+    conn_close(d->conn, on_conn_closed, d);
+}
+
+void dispatch_free(struct dispatch *d)
+{
+    if (d == NULL)
+        return;
+    away_deinit(d);
+    wish_deinit(d);
+    streams_free(d->streams);
+    arena_deinit(&d->scratch);
+    free(d->recent);
+    free(d);
+}
+
+/* ── numbers ── */
+
+void dispatch_workers(void *data, api_worker_fn *fn, void *fn_data)
+{
+    const struct dispatch *d = data;
+    struct stream *stream = NULL;
+
+    while ((stream = streams_next(d->streams, stream)) != NULL) {
+        Pawl__V1__WorkerStats worker;
+        struct stream_view view;
+
+        streams_view(stream, &view);
+        pawl__v1__worker_stats__init(&worker);
+        worker.worker_id = unconst(view.worker);
+        worker.worker_name = unconst(view.name);
+        worker.credits = view.credits;
+        worker.running = view.held;
+        worker.ended = view.ended;
+        worker.draining = view.draining;
+        worker.connected_at_us = ((const struct worker_stream *)view.data)->since_us;
+        fn(fn_data, &worker);
+    }
+}
+
+static void coordinator_metrics(struct buf *out, const struct coordinator *c)
+{
+    const struct coordinator_stats *stats = coordinator_stats(c);
+    struct coordinator_gauges gauges;
+
+    coordinator_gauges(c, &gauges);
+#define COUNTER(name, what)                                              \
+    metrics_family(out, "pawl_engine_" #name "_total", "counter", what); \
+    metrics_int(out, "pawl_engine_" #name "_total", NULL, (int64_t)stats->name);
+#define GAUGE(name, what)                                     \
+    metrics_family(out, "pawl_engine_" #name, "gauge", what); \
+    metrics_int(out, "pawl_engine_" #name, NULL, gauges.name);
+    COORDINATOR_COUNTERS(COUNTER)
+    COORDINATOR_GAUGES(GAUGE)
+#undef COUNTER
+#undef GAUGE
+}
+
+static void gauge(struct buf *out, const char *name, const char *what, int64_t value)
+{
+    metrics_family(out, name, "gauge", what);
+    metrics_int(out, name, NULL, value);
+}
+
+static void metrics(struct buf *out, void *data)
+{
+    const struct dispatch *d = data;
+    struct stream *stream = NULL;
+    int64_t credits = 0, held = 0, draining = 0;
+
+    while ((stream = streams_next(d->streams, stream)) != NULL) {
+        struct stream_view view;
+
+        streams_view(stream, &view);
+        credits += view.credits;
+        held += view.held;
+        draining += view.draining;
+    }
+    gauge(
+        out, "pawl_workers", "Workers whose streams are open.", (int64_t)streams_count(d->streams));
+    gauge(out, "pawl_workers_draining", "Of these, workers that get no more jobs.", draining);
+    gauge(out, "pawl_worker_credits", "Jobs that workers may hold at once.", credits);
+    gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", held);
+#define COUNTER(name, what)                                              \
+    metrics_family(out, "pawl_worker_" #name "_total", "counter", what); \
+    metrics_int(out, "pawl_worker_" #name "_total", NULL, (int64_t)d->counters.name);
+    DISPATCH_COUNTERS(COUNTER)
+#undef COUNTER
+    if (d->app->coordinator != NULL)
+        coordinator_metrics(out, d->app->coordinator);
+}

@@ -1,0 +1,39 @@
+/*
+ * dispatch: WorkerService. Workers on streams are the hands of the server's coordinator: what it claims is pushed to
+ * them, what they report is settled, and what they hold moves with them from server to server.
+ *
+ *     dispatch_new ─► (the coordinator is made with dispatch_hands) ─► dispatch_start ─► dispatch_drain ─► `drained`
+ *     ─► dispatch_close ─► `closed` ─► dispatch_free
+ *
+ * Loop's thread only.
+ */
+#ifndef SERVE_DISPATCH_DISPATCH_H
+#define SERVE_DISPATCH_DISPATCH_H
+
+#include "serve/api/api.h"
+#include "serve/app.h"
+
+struct dispatch;
+
+int dispatch_new(struct serve_app *app,
+                 struct dispatch **ret_dispatch,
+                 struct pawl_err *err) MUST_CHECK;
+struct hands *dispatch_hands(struct dispatch *d);
+void dispatch_start(struct dispatch *d);
+
+/* Workers are told to finish and to connect elsewhere within grace_ms; after that their streams are ended and what they
+ * run leaves with them. drained: nothing of theirs is here any more. */
+void dispatch_drain(struct dispatch *d, int64_t grace_ms, void (*drained)(void *data), void *data);
+/* Ends all streams now. What they run is left to its lease. */
+void dispatch_cut(struct dispatch *d);
+void dispatch_close(struct dispatch *d, void (*closed)(void *data), void *data);
+/* Only when the coordinator is freed. NULL accepted. */
+void dispatch_free(struct dispatch *d);
+
+/* The connection that leases of workers are renewed on is up. */
+bool dispatch_connected(const struct dispatch *d);
+
+/* Workers whose streams are open here, for QueueService.Stats: fn once for each. data: the dispatch. */
+void dispatch_workers(void *data, api_worker_fn *fn, void *fn_data);
+
+#endif

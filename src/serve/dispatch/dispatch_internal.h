@@ -1,0 +1,247 @@
+/*
+ * dispatch_internal: what dispatch.c (life), stream.c (StreamJobs), assign.c (what is sent on it), report.c
+ * (ReportResult), beat.c (Heartbeat), outcome.c (from a report to an outcome), away.c (jobs that other servers claimed)
+ * and wish.c (operators' wishes, presence) share.
+ */
+#ifndef SERVE_DISPATCH_DISPATCH_INTERNAL_H
+#define SERVE_DISPATCH_DISPATCH_INTERNAL_H
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "hands/streams.h"
+#include "pg/conn.h"
+#include "proto/pawl/v1/pawl.pb-c.h"
+#include "serve/dispatch/dispatch.h"
+#include "serve/dispatch/ticket.h"
+#include "store/held.h"
+
+#define DISPATCH_DEADLINE_MS 10000
+#define REPORTS_MAX          10000 /* in one call */
+#define RUNNING_MAX          10000 /* jobs named in one call */
+#define WORKER_ID_MAX        128
+#define LINGER_MAX_US \
+    (2LL * US_PER_S) /* what a worker whose stream ended has to come back, or to say what it has */
+#define LINGER_SHARE 4     /* and no more than this part of a lease */
+#define RECENT_MAX   32768 /* a power of two: answers that are remembered for those who ask twice */
+
+/* X(name, what it counts) */
+#define DISPATCH_COUNTERS(X)                                                              \
+    X(streams_opened, "Streams of workers that were opened.")                             \
+    X(streams_broken, "Streams that ended without a word.")                               \
+    X(jobs_assigned, "Jobs sent to workers.")                                             \
+    X(messages_assigned, "Messages with jobs sent to workers.")                           \
+    X(reports, "Outcomes reported.")                                                      \
+    X(reports_elsewhere, "Outcomes of jobs that another server, or nobody, had claimed.") \
+    X(reports_again, "Outcomes that had been reported before.")                           \
+    X(reports_stale, "Outcomes that came too late and counted for nothing.")              \
+    X(heartbeats, "Heartbeats of workers.")                                               \
+    X(jobs_left, "Jobs whose worker went away while it had them.")                        \
+    X(jobs_taken, "Jobs that workers brought along from elsewhere.")
+
+#define DISPATCH_COUNTER_FIELD(name, what) uint64_t name;
+
+struct dispatch_counters {
+    DISPATCH_COUNTERS(DISPATCH_COUNTER_FIELD)
+};
+
+#undef DISPATCH_COUNTER_FIELD
+
+/* Jobs that workers say they hold and that this server did not claim: asked of the database, many at once. */
+enum take_answer { TAKE_LOST, TAKE_HELD, TAKE_CANCELLED };
+
+struct take {
+    struct list link;
+    struct held_job *jobs; /* owned, with their texts */
+    enum take_answer *answers;
+    size_t n;
+    char *worker; /* owned */
+    /* known false: the database did not say. The take is freed after it. NULL: nobody waits any more. */
+    void (*done)(struct take *take, bool known);
+    void *data;
+};
+
+/* An outcome of a job that this server did not claim. */
+struct lookup {
+    struct list link;
+    struct held_job job;
+    struct report_item *item; /* NULL: nobody waits any more */
+};
+
+/* One report of a call. */
+struct report_item {
+    struct list link; /* of those who wait for the same run */
+    struct report_call *owner;
+    struct lookup *lookup; /* under way; NULL: none */
+    size_t i;
+    bool open;
+    bool again; /* it had no effect, and is looked for once more */
+    Pawl__V1__ItemStatus status;
+    Pawl__V1__JobState state;
+    char *error; /* owned */
+};
+
+/* One ReportResult. */
+struct report_call {
+    struct dispatch *d;
+    struct rpc_call *call;
+    const Pawl__V1__ReportResultRequest *request; /* as long as the call */
+    size_t n;
+    size_t n_open;
+    struct report_item items[];
+};
+
+/* What was answered lately. */
+struct recent {
+    int64_t job_id;
+    struct ticket ticket;
+    Pawl__V1__ItemStatus status;
+    Pawl__V1__JobState state;
+};
+
+/* A stream of a worker. */
+struct worker_stream {
+    struct dispatch *d;
+    struct rpc_call *call;
+    struct stream *stream;
+    struct take *take; /* it waits for what became of its jobs; NULL: it does not */
+    uint64_t bytes;    /* of all messages so far */
+    uint32_t asked;    /* credits, by the worker */
+    int64_t since_us;  /* wall clock */
+    bool all_left;     /* whatever is queued will still be sent */
+    bool broken;       /* there was no memory to send on it */
+    char address[64];
+};
+
+struct wish {
+    bool drain;
+    uint32_t credits; /* 0: as the worker asked for */
+};
+
+struct dispatch {
+    struct serve_app *app;
+    struct rpc_service service;
+    struct streams *streams;
+    struct conn *conn;
+    struct arena scratch; /* for one message at a time */
+    uv_timer_t tick;
+    uv_timer_t retry;  /* a statement failed; its work waits */
+    uv_timer_t linger; /* until the next of those that are leaving has left */
+    uv_prepare_t turn;
+    char server_id[UUID_TEXT_LEN + 1];
+
+    /* away.c: one batch is under way at a time */
+    struct list takes;   /* waiting */
+    struct list lookups; /* waiting */
+    struct list flying_takes;
+    struct list flying_lookups;
+
+    bool flying;
+    bool leaving_flies, takes_fly, lookups_fly;
+
+    struct map wishes; /* by worker; values owned */
+    bool asking_wishes;
+    bool wishes_again;
+    char *presence; /* owned: what the database was told last */
+    char *presence_flies;
+    int64_t presence_us;
+
+    uint64_t naming;       /* counts calls in which workers name what they have */
+    struct recent *recent; /* owned */
+    struct dispatch_counters counters;
+    bool draining;
+    int64_t grace_ms;
+    bool cutting; /* streams end by our doing */
+    bool any_broken;
+    void (*drained)(void *data);
+    void *drained_data;
+    int closing; /* parts that are not closed yet */
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+static inline char *unconst(const char *text)
+{
+    return (char *)(uintptr_t)(text != NULL ? text : "");
+}
+
+static inline int64_t dispatch_now_us(void)
+{
+    return clock_mono_us(&clock_system);
+}
+
+/* Until when a claim that is renewed now is believed. */
+static inline int64_t lease_until_us(const struct dispatch *d)
+{
+    return clock_wall_us(&clock_system) + d->app->options->lease_ms * US_PER_MS;
+}
+
+/* false: it is none. */
+bool ticket_read(const ProtobufCBinaryData *token, struct ticket *ret_ticket);
+/* The run here that this ticket is for; NULL: none. */
+struct stream_run *
+dispatch_find(const struct dispatch *d, int64_t job_id, const struct ticket *ticket);
+/* Ends the call when the server takes no more of this. */
+bool dispatch_refuses(struct dispatch *d, struct rpc_call *call);
+bool dispatch_worker_id_ok(struct rpc_call *call, const char *worker_id);
+
+/* The worker has named all it has, with d->naming: what it did not name never arrived. */
+void dispatch_all_named(struct dispatch *d, const char *worker);
+
+/* stream.c */
+void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *request, void *data);
+void stream_tell_drain(struct worker_stream *ws, const char *reason, bool reconnect);
+void stream_end(struct worker_stream *ws, enum rpc_status status, const char *why);
+void stream_apply_wish(struct worker_stream *ws, const struct wish *wish);
+/* streams_options */
+uint64_t stream_left(void *data, struct stream *stream);
+void stream_stop_run(void *data, struct stream_run *run, enum stop_reason reason);
+int stream_send(struct worker_stream *ws, const Pawl__V1__StreamJobsResponse *message);
+
+/* assign.c */
+int stream_assign(void *data, struct stream *stream, struct stream_run *const *runs, size_t n);
+
+/* report.c */
+void handle_report_result(struct rpc_call *call, const ProtobufCMessage *request, void *data);
+void report_settled(void *data, struct stream_run *run, const char *state, bool unsure);
+/* What the database said: a row of job_held was adopted as run; or NULL, and state and attempt are of job_reported. */
+void report_found(struct dispatch *d, struct lookup *lookup, struct run *run);
+void report_not_found(struct dispatch *d,
+                      struct lookup *lookup,
+                      bool known,
+                      bool exists,
+                      const char *state,
+                      int32_t attempt);
+void report_forget(void *data, struct stream_run *run);
+
+/* beat.c */
+void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *request, void *data);
+struct take *take_new(const char *worker, size_t n_max) MUST_CHECK;
+void take_add(struct take *take, int64_t job_id, const struct ticket *ticket);
+void take_free(struct take *take);
+
+/* outcome.c */
+/* In the arena; PAWL_EINVAL, PAWL_ELIMIT with what is wrong, PAWL_ENOMEM. queue: of the parent, for children. */
+int outcome_of_report(const Pawl__V1__Report *report,
+                      const char *queue,
+                      struct arena *arena,
+                      struct outcome *ret_outcome,
+                      struct pawl_err *err) MUST_CHECK;
+
+/* away.c */
+void away_take(struct dispatch *d, struct take *take);
+void away_look_up(struct dispatch *d, struct lookup *lookup);
+void away_turn(struct dispatch *d); /* sends what waits, if it may */
+void away_deinit(struct dispatch *d);
+
+/* wish.c */
+void wish_on_notify(struct dispatch *d, const char *channel, const char *payload);
+const struct wish *wish_of(const struct dispatch *d, const char *worker);
+void wish_tick(struct dispatch *d); /* presence, once in a while */
+void wish_deinit(struct dispatch *d);
+
+/* dispatch.c */
+void dispatch_check_drained(struct dispatch *d);
+
+#endif

@@ -1,0 +1,445 @@
+/*
+ * report: ReportResult. Each report is for a run here, for one that another server claimed, or for nothing any more. The
+ * call is answered when all its outcomes are committed, or known to count for nothing. Conserved: each item is closed
+ * exactly once; an item that waits is on the list of one run, or in one lookup.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/machine.h"
+#include "serve/dispatch/dispatch_internal.h"
+
+typedef Pawl__V1__ReportResultRequest Request;
+typedef Pawl__V1__ReportResultResponse Response;
+
+/* Those who wait for what becomes of a run. */
+struct waiters {
+    struct list items;
+    char *shown; /* owned: what the run's machine points to */
+};
+
+/* ── answering ── */
+
+static void call_free(struct report_call *owner)
+{
+    for (size_t i = 0; i < owner->n; i++)
+        free(owner->items[i].error);
+    free(owner);
+}
+
+static void reply(struct report_call *owner)
+{
+    size_t n = owner->n;
+    Pawl__V1__ReportAnswer *answers = calloc(n + 1, sizeof(*answers));
+    Pawl__V1__ReportAnswer **pointers = calloc(n + 1, sizeof(Pawl__V1__ReportAnswer *));
+    Response response;
+
+    pawl__v1__report_result_response__init(&response);
+    for (size_t i = 0; answers != NULL && pointers != NULL && i < n; i++) {
+        pawl__v1__report_answer__init(&answers[i]);
+        answers[i].job_id = owner->request->reports[i]->job_id;
+        answers[i].status = owner->items[i].status;
+        answers[i].state = owner->items[i].state;
+        answers[i].error = unconst(owner->items[i].error);
+        pointers[i] = &answers[i];
+    }
+    response.answers = pointers;
+    response.n_answers = n;
+    if (answers != NULL && pointers != NULL)
+        rpc_reply(owner->call, &response.base);
+    else
+        rpc_end(owner->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer; ask again");
+    free(pointers);
+    free(answers);
+    call_free(owner);
+}
+
+/* Known now. Replies when it was the last. */
+static void item_close(struct report_item *item,
+                       Pawl__V1__ItemStatus status,
+                       Pawl__V1__JobState state,
+                       const char *error)
+{
+    struct report_call *owner = item->owner;
+
+    list_remove(&item->link);
+    item->status = status;
+    item->state = state;
+    item->error = error != NULL ? strdup(error) : NULL;
+    item->open = false;
+    item->lookup = NULL;
+    owner->d->counters.reports_stale += status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE;
+    if (--owner->n_open == 0)
+        reply(owner);
+}
+
+static Pawl__V1__JobState state_of(const char *text)
+{
+    enum job_state state;
+
+    return text != NULL && job_state_parse(text, &state) == 0
+               ? (Pawl__V1__JobState)state
+               : PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED;
+}
+
+static struct recent *recent_of(struct dispatch *d, int64_t job_id)
+{
+    return &d->recent[(uint64_t)job_id & (RECENT_MAX - 1)];
+}
+
+static void remember(struct dispatch *d,
+                     const struct stream_run *run,
+                     Pawl__V1__ItemStatus status,
+                     Pawl__V1__JobState state)
+{
+    struct recent *recent = recent_of(d, run->job_id);
+
+    recent->job_id = run->job_id;
+    memcpy(recent->ticket.bytes, run->ticket, sizeof(run->ticket));
+    recent->status = status;
+    recent->state = state;
+}
+
+void report_forget(void *data, struct stream_run *run)
+{
+    struct waiters *waiters = run->data;
+
+    (void)data;
+    run->data = NULL;
+    if (waiters != NULL)
+        free(waiters->shown);
+    free(waiters);
+}
+
+/* ── runs here ── */
+
+static bool wait_for(struct stream_run *run, struct report_item *item)
+{
+    struct waiters *waiters = run->data;
+
+    if (waiters == NULL) {
+        waiters = calloc(1, sizeof(*waiters));
+        if (waiters == NULL)
+            return false;
+        list_init(&waiters->items);
+        run->data = waiters;
+    }
+    list_push(&waiters->items, &item->link);
+    return true;
+}
+
+static void close_err(struct report_item *item, const struct pawl_err *err)
+{
+    item_close(item,
+               err->code == PAWL_ENOMEM ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY
+                                        : PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID,
+               PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
+               err->message);
+}
+
+static void close_no_memory(struct report_item *item)
+{
+    struct pawl_err err = {0};
+
+    err_set(&err, PAWL_ENOMEM, "no memory for the outcome; send it again");
+    close_err(item, &err);
+}
+
+static void report_run(struct dispatch *d,
+                       struct stream_run *run,
+                       const Pawl__V1__Report *report,
+                       struct report_item *item)
+{
+    struct outcome outcome;
+    struct pawl_err err = {0};
+
+    if (run->place == PLACE_REPORTED || run->place == PLACE_FRESH) {
+        d->counters.reports_again++;
+        if (!wait_for(run, item))
+            close_no_memory(item);
+        return;
+    }
+    arena_clear(&d->scratch);
+    if (outcome_of_report(report, run->run->job.queue, &d->scratch, &outcome, &err) < 0) {
+        close_err(item, &err);
+        return;
+    }
+    if (!wait_for(run, item)) {
+        close_no_memory(item);
+        return;
+    }
+    streams_report(d->streams, run, &outcome);
+}
+
+/* ── runs elsewhere ── */
+
+static void look_up(struct dispatch *d, struct report_item *item, const struct ticket *ticket)
+{
+    const Pawl__V1__Report *report = item->owner->request->reports[item->i];
+    struct lookup *lookup = calloc(1, sizeof(*lookup));
+
+    if (lookup == NULL) {
+        close_no_memory(item);
+        return;
+    }
+    d->counters.reports_elsewhere += !item->again;
+    list_init(&lookup->link);
+    lookup->job = (struct held_job){.id = report->job_id, .ticket = *ticket};
+    lookup->item = item;
+    item->lookup = lookup;
+    away_look_up(d, lookup);
+}
+
+/*
+ * One without an effect is asked for once more: the same outcome may have been committed before, by a server that did not live to
+ * say so.
+ */
+void report_settled(void *data, struct stream_run *run, const char *state, bool unsure)
+{
+    struct dispatch *d = data;
+    struct waiters *waiters = run->data;
+
+    (void)unsure;
+    if (waiters == NULL)
+        return; /* released by us */
+    if (state != NULL)
+        remember(d, run, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state));
+    run->data = NULL;
+    while (!list_empty(&waiters->items)) {
+        struct report_item *item = LIST_ENTRY(waiters->items.next, struct report_item, link);
+        struct ticket ticket;
+
+        list_remove(&item->link);
+        memcpy(ticket.bytes, run->ticket, sizeof(ticket.bytes));
+        if (state == NULL && !item->again) {
+            item->again = true;
+            look_up(d, item, &ticket);
+            continue;
+        }
+        item_close(item,
+                   state != NULL ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK
+                                 : PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
+                   state_of(state),
+                   state != NULL ? NULL : "the claim was lost before the outcome came");
+    }
+    free(waiters->shown);
+    free(waiters);
+}
+
+/* The ids of the signals that the step was shown, as the worker says; it knows best. */
+static int show(struct run *run, const Pawl__V1__Report *report, struct waiters *waiters)
+{
+    struct machine *machine = (struct machine *)(uintptr_t)run->job.machine;
+    struct buf out;
+
+    if (machine == NULL)
+        return 0;
+    machine->shown = NULL;
+    machine->seen = 0; /* whatever came: it is looked at once more */
+    if (report->n_signal_ids == 0)
+        return 0;
+    buf_init(&out, 64 * 1024);
+    for (size_t i = 0; i < report->n_signal_ids; i++)
+        buf_printf(&out, "%s%lld", i > 0 ? "," : "", (long long)report->signal_ids[i]);
+    if (out.failed) {
+        buf_deinit(&out);
+        return PAWL_ENOMEM;
+    }
+    waiters->shown = buf_take(&out, NULL);
+    machine->shown = waiters->shown;
+    return 0;
+}
+
+/* Adopted, so it must be finished, whatever happens. */
+static void finish_adopted(struct dispatch *d, struct run *run, const struct outcome *outcome)
+{
+    struct hands *hands = streams_hands(d->streams);
+
+    hands->finished(hands->finished_data, run, outcome);
+}
+
+/* Nobody is there to be answered, or it makes no sense: without a token it changes nothing. */
+static void drop_adopted(struct dispatch *d, struct run *run)
+{
+    memset(&run->job.token, 0, sizeof(run->job.token));
+    finish_adopted(d, run, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+}
+
+void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
+{
+    struct report_item *item = lookup->item;
+    const Pawl__V1__Report *report = item != NULL ? item->owner->request->reports[item->i] : NULL;
+    struct stream_run *known = dispatch_find(d, lookup->job.id, &lookup->job.ticket);
+    struct outcome outcome;
+    struct pawl_err err = {0};
+    struct stream_run *mine;
+
+    /* The same report came twice, and the first has been found already. */
+    if (known != NULL && known->place == PLACE_REPORTED && item != NULL && wait_for(known, item)) {
+        item->lookup = NULL;
+        drop_adopted(d, run);
+        return;
+    }
+    if (known != NULL && known->place != PLACE_AWAY)
+        known = NULL;
+    arena_clear(&d->scratch);
+    mine =
+        item != NULL && outcome_of_report(report, run->job.queue, &d->scratch, &outcome, &err) == 0
+            ? streams_adopt(d->streams, known, run)
+            : NULL;
+    if (mine == NULL || !wait_for(mine, item) || show(run, report, mine->data) < 0) {
+        drop_adopted(d, run);
+        if (item != NULL && item->open && mine == NULL)
+            close_err(item, &err);
+        return;
+    }
+    memcpy(mine->ticket, lookup->job.ticket.bytes, sizeof(mine->ticket));
+    item->lookup = NULL;
+    finish_adopted(d, run, &outcome);
+}
+
+/* Whether an outcome may have led there. */
+static bool leads_to(const Pawl__V1__Report *report, const char *state)
+{
+    switch (report->outcome_case) {
+    case PAWL__V1__REPORT__OUTCOME_DONE:
+        return strcmp(state, "done") == 0;
+    case PAWL__V1__REPORT__OUTCOME_RETRY:
+    case PAWL__V1__REPORT__OUTCOME_FAIL:
+    case PAWL__V1__REPORT__OUTCOME_REJECT:
+        return strcmp(state, "done") != 0;
+    default:
+        return strcmp(state, "cancelled") == 0;
+    }
+}
+
+void report_not_found(struct dispatch *d,
+                      struct lookup *lookup,
+                      bool known,
+                      bool exists,
+                      const char *state,
+                      int32_t attempt)
+{
+    struct report_item *item = lookup->item;
+
+    if (item == NULL)
+        return;
+    const Pawl__V1__Report *report = item->owner->request->reports[item->i];
+    struct stream_run *away = dispatch_find(d, lookup->job.id, &lookup->job.ticket);
+
+    if (!known) {
+        item_close(item,
+                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY,
+                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
+                   "the database did not answer; send it again");
+        return;
+    }
+    if (away != NULL && away->place == PLACE_AWAY)
+        streams_forget_away(d->streams, away);
+    if (!exists) {
+        item_close(item,
+                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
+                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
+                   "there is no such job");
+    } else if (state != NULL && attempt == ticket_attempt(&lookup->job.ticket) &&
+               leads_to(report, state)) {
+        d->counters.reports_again++;
+        item_close(item, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state), NULL);
+    } else {
+        item_close(item,
+                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
+                   state_of(state),
+                   "the claim does not hold any more");
+    }
+}
+
+/* ── the call ── */
+
+static void report_one(struct dispatch *d, struct report_item *item)
+{
+    const Pawl__V1__Report *report = item->owner->request->reports[item->i];
+    const struct recent *recent = recent_of(d, report->job_id);
+    struct stream_run *run;
+    struct ticket ticket;
+
+    if (!ticket_read(&report->token, &ticket)) {
+        item_close(item,
+                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID,
+                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
+                   "the token is not one that was assigned: it has 16 bytes");
+        return;
+    }
+    run = dispatch_find(d, report->job_id, &ticket);
+    if (run != NULL && run->place != PLACE_AWAY) {
+        report_run(d, run, report, item);
+    } else if (recent->job_id == report->job_id &&
+               memcmp(recent->ticket.bytes, ticket.bytes, sizeof(ticket.bytes)) == 0) {
+        d->counters.reports_again++;
+        item_close(item,
+                   recent->status,
+                   recent->state,
+                   recent->status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE
+                       ? "the claim was lost before the outcome came"
+                       : NULL);
+    } else {
+        look_up(d, item, &ticket);
+    }
+}
+
+static void on_gone(struct rpc_call *call, void *data)
+{
+    struct report_call *owner = data;
+
+    (void)call;
+    for (size_t i = 0; i < owner->n; i++) {
+        struct report_item *item = &owner->items[i];
+
+        list_remove(&item->link);
+        if (item->lookup != NULL)
+            item->lookup->item = NULL;
+    }
+    call_free(owner);
+}
+
+static const struct rpc_call_ops report_ops = {.gone = on_gone};
+
+void handle_report_result(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct dispatch *d = data;
+    const Request *request = (const Request *)(const void *)message;
+    struct report_call *owner;
+
+    if (!auth_allows(api_auth(d->app->api), call, AUTH_WORK, NULL) || dispatch_refuses(d, call))
+        return;
+    if (request->n_reports > REPORTS_MAX) {
+        rpc_end(call,
+                RPC_INVALID_ARGUMENT,
+                "%zu reports in one call, and the limit is %d",
+                request->n_reports,
+                REPORTS_MAX);
+        return;
+    }
+    owner = calloc(1, sizeof(*owner) + request->n_reports * sizeof(owner->items[0]));
+    if (owner == NULL) {
+        rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory for the reports");
+        return;
+    }
+    *owner = (struct report_call){.d = d,
+                                  .call = call,
+                                  .request = request,
+                                  .n = request->n_reports,
+                                  .n_open = request->n_reports + 1};
+    rpc_hold(call, &report_ops, owner);
+    d->counters.reports += request->n_reports;
+    for (size_t i = 0; i < request->n_reports; i++) {
+        list_init(&owner->items[i].link);
+        owner->items[i].owner = owner;
+        owner->items[i].i = i;
+        owner->items[i].open = true;
+    }
+    for (size_t i = 0; i < request->n_reports; i++)
+        report_one(d, &owner->items[i]);
+    /* The one too many: nothing is answered while this loop runs. */
+    if (--owner->n_open == 0)
+        reply(owner);
+}

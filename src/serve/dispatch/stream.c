@@ -1,0 +1,400 @@
+/* stream: StreamJobs. A stream's opening words, its life, and how it ends: by the worker, by the network, or by us. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve/dispatch/dispatch_internal.h"
+
+#define FRAME_LEN       5 /* in front of each message */
+#define CANCEL_GRACE_MS 10000
+
+typedef Pawl__V1__StreamJobsRequest Request;
+typedef Pawl__V1__StreamJobsResponse Response;
+
+static const char *const default_queue[] = {"default"};
+
+/* ── sending ── */
+
+int stream_send(struct worker_stream *ws, const Response *message)
+{
+    size_t len = FRAME_LEN + protobuf_c_message_get_packed_size(&message->base);
+    int rc = rpc_send(ws->call, &message->base);
+
+    if (rc == 0)
+        ws->bytes += len;
+    else if (rc != PAWL_EFULL)
+        ws->broken = ws->d->any_broken = true;
+    return rc;
+}
+
+/* A message that is a word, not a job: one that does not read does not hear it. */
+static void say(struct worker_stream *ws, const Response *message)
+{
+    if (stream_send(ws, message) < 0)
+        log_warn(ws->d->app->log,
+                 "worker_deaf",
+                 LOG_STR("worker", streams_worker(ws->stream)),
+                 LOG_STR("why", "it does not read its stream"));
+}
+
+static void say_opened(struct worker_stream *ws, int64_t *lost, size_t n_lost)
+{
+    struct stream_view view;
+    Response message;
+    Pawl__V1__StreamOpened opened;
+
+    streams_view(ws->stream, &view);
+    pawl__v1__stream_jobs_response__init(&message);
+    pawl__v1__stream_opened__init(&opened);
+    opened.lease_ms = ws->d->app->options->lease_ms;
+    opened.credits = view.credits;
+    opened.server_id = ws->d->server_id;
+    opened.lost_job_ids = lost;
+    opened.n_lost_job_ids = n_lost;
+    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_OPENED;
+    message.opened = &opened;
+    say(ws, &message);
+}
+
+void stream_tell_drain(struct worker_stream *ws, const char *reason, bool reconnect)
+{
+    Response message;
+    Pawl__V1__Drain drain;
+
+    pawl__v1__stream_jobs_response__init(&message);
+    pawl__v1__drain__init(&drain);
+    drain.reason = unconst(reason);
+    drain.reconnect = reconnect;
+    drain.grace_ms = reconnect ? ws->d->grace_ms : 0;
+    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_DRAIN;
+    message.drain = &drain;
+    streams_drain(ws->stream);
+    say(ws, &message);
+}
+
+static const char *stop_reason_text(enum stop_reason reason)
+{
+    switch (reason) {
+    case STOP_CANCELLED:
+        return "the job was cancelled";
+    case STOP_TIMEOUT:
+        return "it ran longer than the job allows";
+    case STOP_LOST:
+        return "its lease was lost: whatever it does now counts for nothing";
+    default:
+        return "the server stops";
+    }
+}
+
+static Pawl__V1__StopReason stop_reason_number(enum stop_reason reason)
+{
+    switch (reason) {
+    case STOP_TIMEOUT:
+        return PAWL__V1__STOP_REASON__STOP_REASON_TIMEOUT;
+    case STOP_LOST:
+        return PAWL__V1__STOP_REASON__STOP_REASON_LOST;
+    default:
+        return PAWL__V1__STOP_REASON__STOP_REASON_CANCELLED;
+    }
+}
+
+void stream_stop_run(void *data, struct stream_run *run, enum stop_reason reason)
+{
+    Response message;
+    Pawl__V1__CancelRun cancel;
+
+    (void)data;
+    if (run->stream == NULL || reason == STOP_SHUTDOWN)
+        return;
+    pawl__v1__stream_jobs_response__init(&message);
+    pawl__v1__cancel_run__init(&cancel);
+    cancel.job_id = run->job_id;
+    cancel.token = (ProtobufCBinaryData){sizeof(run->ticket), run->ticket};
+    cancel.reason = unconst(stop_reason_text(reason));
+    cancel.grace_ms = CANCEL_GRACE_MS;
+    cancel.stop_reason = stop_reason_number(reason);
+    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CANCEL_RUN;
+    message.cancel_run = &cancel;
+    say(streams_data(run->stream), &message);
+}
+
+void stream_apply_wish(struct worker_stream *ws, const struct wish *wish)
+{
+    struct stream_view view;
+    uint32_t credits =
+        wish != NULL && wish->credits > 0 && wish->credits < ws->asked ? wish->credits : ws->asked;
+
+    streams_view(ws->stream, &view);
+    if (view.credits != credits) {
+        Response message;
+        Pawl__V1__CreditChange change;
+
+        pawl__v1__stream_jobs_response__init(&message);
+        pawl__v1__credit_change__init(&change);
+        change.credits = credits;
+        message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CREDIT_CHANGE;
+        message.credit_change = &change;
+        streams_set_credits(ws->stream, credits);
+        say(ws, &message);
+    }
+    if (wish != NULL && wish->drain && !view.draining)
+        stream_tell_drain(ws, "an operator drains this worker", false);
+}
+
+/* ── the end ── */
+
+uint64_t stream_left(void *data, struct stream *stream)
+{
+    const struct worker_stream *ws = streams_data(stream);
+
+    (void)data;
+    return ws->all_left ? UINT64_MAX : ws->bytes - rpc_queued(ws->call);
+}
+
+static void stream_free(struct worker_stream *ws)
+{
+    struct dispatch *d = ws->d;
+
+    if (ws->take != NULL) { /* still asked for; the answer is for nobody */
+        ws->take->done = NULL;
+        ws->take->data = NULL;
+    }
+    streams_close(ws->stream);
+    free(ws);
+    dispatch_check_drained(d);
+}
+
+void stream_end(struct worker_stream *ws, enum rpc_status status, const char *why)
+{
+    struct rpc_call *call = ws->call;
+
+    ws->all_left = true; /* what is queued goes out before the status */
+    stream_free(ws);
+    if (status == RPC_OK)
+        rpc_end_ok(call);
+    else
+        rpc_end(call, status, "%s", why);
+}
+
+static void on_gone(struct rpc_call *call, void *data)
+{
+    struct worker_stream *ws = data;
+
+    ws->d->counters.streams_broken++;
+    /* A call that ends by its deadline, or with the server, still sends what is queued. */
+    ws->all_left = ws->d->app->state != SERVE_RUNNING ||
+                   rpc_call_deadline_us(call) <= (int64_t)(uv_hrtime() / 1000);
+    log_info(ws->d->app->log, "worker_gone", LOG_STR("worker", streams_worker(ws->stream)));
+    stream_free(ws);
+}
+
+static void on_writable(struct rpc_call *call, void *data)
+{
+    struct worker_stream *ws = data;
+
+    (void)call;
+    streams_writable(ws->stream);
+}
+
+static void on_drain(struct rpc_call *call, void *data)
+{
+    (void)call;
+    stream_end(data, RPC_UNAVAILABLE, "the server stops; connect again");
+}
+
+static const struct rpc_call_ops stream_ops = {
+    .gone = on_gone, .writable = on_writable, .drain = on_drain};
+
+/* ── the beginning ── */
+
+static int check_names(const Request *request, struct pawl_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < request->n_queues; i++)
+        rc = name_check("queue", request->queues[i], err);
+    for (size_t i = 0; rc == 0 && i < request->n_kinds; i++)
+        rc = kind_check(request->kinds[i], err);
+    if (rc == 0 && request->credits == 0)
+        rc = err_set(err, PAWL_EINVAL, "credits is 0: the worker would never get a job");
+    if (rc == 0 && request->n_running > RUNNING_MAX)
+        rc = err_set(err,
+                     PAWL_ELIMIT,
+                     "running names %zu jobs, and the limit is %d",
+                     request->n_running,
+                     RUNNING_MAX);
+    return rc;
+}
+
+/* The jobs it brought are accounted for: it may get others. */
+static void begin(struct worker_stream *ws, int64_t *lost, size_t n_lost)
+{
+    say_opened(ws, lost, n_lost);
+    if (ws->d->draining)
+        stream_tell_drain(ws, "the server stops", true);
+    stream_apply_wish(ws, wish_of(ws->d, streams_worker(ws->stream)));
+    streams_begin(ws->stream);
+}
+
+static void on_taken(struct take *take, bool known)
+{
+    struct worker_stream *ws = take->data;
+    int64_t *lost = calloc(take->n, sizeof(*lost));
+    size_t n_lost = 0;
+
+    ws->take = NULL;
+    for (size_t i = 0; i < take->n; i++) {
+        const struct held_job *job = &take->jobs[i];
+
+        if (known && take->answers[i] == TAKE_LOST) {
+            if (lost != NULL)
+                lost[n_lost++] = job->id;
+            continue;
+        }
+        /* What it reports counts anyway, if the ticket is good; this is only about credits. */
+        if (streams_find(ws->d->streams, job->id) != NULL)
+            continue;
+        struct stream_run *run = streams_add_away(ws->d->streams, job->id, ws->stream);
+
+        if (run != NULL)
+            memcpy(run->ticket, job->ticket.bytes, sizeof(run->ticket));
+        ws->d->counters.jobs_taken++;
+    }
+    begin(ws, lost, n_lost);
+    free(lost);
+}
+
+/* Jobs of earlier streams: those that are still here move, the others are asked for. */
+static struct take *take_up(struct worker_stream *ws, const Request *request)
+{
+    struct take *take = take_new(request->worker_id, request->n_running);
+
+    ws->d->naming++;
+    for (size_t i = 0; take != NULL && i < request->n_running; i++) {
+        const Pawl__V1__RunningJob *job = request->running[i];
+        struct ticket ticket;
+        struct stream_run *run;
+
+        if (!ticket_read(&job->token, &ticket))
+            memset(&ticket, 0, sizeof(ticket)); /* nobody's: it is lost */
+        run = dispatch_find(ws->d, job->job_id, &ticket);
+        if (run != NULL)
+            run->named = ws->d->naming;
+        if (run != NULL && run->run != NULL && coordinator_holds(run->run) &&
+            (run->place == PLACE_SENT || (run->place == PLACE_LEAVING && !run->on_its_way))) {
+            streams_move(ws->d->streams, run, ws->stream);
+            continue;
+        }
+        if (run != NULL && run->place == PLACE_REPORTED)
+            continue;
+        if (run != NULL && run->place == PLACE_AWAY)
+            streams_forget_away(ws->d->streams, run);
+        take_add(take, job->job_id, &ticket);
+    }
+    return take;
+}
+
+/* A worker has one stream: an older one is one that the network has not yet said is broken. */
+static void end_older(struct dispatch *d, const struct worker_stream *ws)
+{
+    struct stream *stream = NULL;
+
+    while ((stream = streams_next(d->streams, stream)) != NULL) {
+        if (stream == ws->stream || strcmp(streams_worker(stream), streams_worker(ws->stream)) != 0)
+            continue;
+        stream_end(streams_data(stream), RPC_ABORTED, "the worker has opened another stream");
+        return;
+    }
+}
+
+static int open_stream(struct dispatch *d,
+                       struct rpc_call *call,
+                       const Request *request,
+                       struct worker_stream **ret_ws,
+                       struct pawl_err *err)
+{
+    struct worker_stream *ws = calloc(1, sizeof(*ws));
+
+    if (ws == NULL)
+        return err_set(err, PAWL_ENOMEM, "no memory for the stream");
+    int rc = streams_open(
+        d->streams,
+        &(struct stream_options){
+            .worker = request->worker_id,
+            .name = request->worker_name,
+            .queues = request->n_queues > 0 ? (const char *const *)request->queues : default_queue,
+            .n_queues = request->n_queues > 0 ? request->n_queues : 1,
+            .kinds = (const char *const *)request->kinds,
+            .n_kinds = request->n_kinds,
+            .credits = request->credits,
+            .data = ws,
+        },
+        &ws->stream,
+        err);
+
+    if (rc < 0) {
+        free(ws);
+        return rc;
+    }
+    struct stream_view view;
+
+    streams_view(ws->stream, &view);
+    ws->d = d;
+    ws->call = call;
+    ws->asked = view.credits;
+    ws->since_us = clock_wall_us(&clock_system);
+    snprintf(ws->address, sizeof(ws->address), "%s", rpc_call_peer(call)->address);
+    *ret_ws = ws;
+    return 0;
+}
+
+/* False: the call was ended. */
+static bool may_serve(struct dispatch *d, struct rpc_call *call, const Request *request)
+{
+    struct auth *auth = api_auth(d->app->api);
+
+    for (size_t i = 0; i < request->n_queues; i++) {
+        if (!auth_allows(auth, call, AUTH_WORK, request->queues[i]))
+            return false;
+    }
+    return request->n_queues > 0 || auth_allows(auth, call, AUTH_WORK, default_queue[0]);
+}
+
+void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, void *data)
+{
+    struct dispatch *d = data;
+    const Request *request = (const Request *)(const void *)message;
+    struct worker_stream *ws;
+    struct pawl_err err = {0};
+
+    if (d->draining) {
+        rpc_end(call, RPC_UNAVAILABLE, "the server stops; connect to another one");
+        return;
+    }
+    if (!may_serve(d, call, request) || !dispatch_worker_id_ok(call, request->worker_id))
+        return;
+    if (check_names(request, &err) < 0 || open_stream(d, call, request, &ws, &err) < 0) {
+        rpc_end_err(call, &err);
+        return;
+    }
+    d->counters.streams_opened++;
+    rpc_hold(call, &stream_ops, ws);
+    struct take *take = take_up(ws, request);
+
+    end_older(d, ws);
+    dispatch_all_named(d, request->worker_id);
+    log_info(d->app->log,
+             "worker_stream",
+             LOG_STR("worker", request->worker_id),
+             LOG_STR("name", request->worker_name),
+             LOG_INT("credits", request->credits),
+             LOG_INT("running", request->n_running));
+    if (take == NULL || take->n == 0) {
+        take_free(take);
+        begin(ws, NULL, 0);
+        return;
+    }
+    take->done = on_taken;
+    take->data = ws;
+    ws->take = take;
+    away_take(d, take);
+}

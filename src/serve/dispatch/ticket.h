@@ -1,0 +1,17 @@
+/*
+ * ticket: what a worker is given in the place of its claim's token. One claim is for the jobs of many workers, so its
+ * token would let each of them settle the others' jobs. A ticket is for one job at one step, and whoever reads the
+ * token from the database can check it.
+ *
+ *     bytes 0-1 the attempt · 2 steps that went on under this claim · 3-15 of SHA-256(token, job, step): pawl.ticket
+ */
+#ifndef SERVE_DISPATCH_TICKET_H
+#define SERVE_DISPATCH_TICKET_H
+
+#include "core/job.h"
+#include "store/held.h"
+
+struct ticket ticket_make(const struct job *job, unsigned char steps);
+int32_t ticket_attempt(const struct ticket *ticket);
+
+#endif

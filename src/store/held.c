@@ -1,0 +1,117 @@
+/* held: binding and reading the statements about jobs in the hands of workers on streams. */
+#include "store/held.h"
+
+#include "pg/result.h"
+
+/* job_held.sql, beyond what job_claim.sql has */
+#define COL_TOKEN         13
+#define COL_QUEUE         14
+#define COL_N             15
+
+#define ARRAY(p, n, type) arena_new_array((p)->arena, (n) > 0 ? (n) : 1, type)
+
+void held_put_bind(struct params *p,
+                   const int64_t *ids,
+                   const struct uuid *tokens,
+                   const char *const *workers,
+                   const int64_t *left_ms,
+                   size_t n)
+{
+    params_i64_array(p, ids, n);
+    params_uuid_array(p, tokens, n);
+    params_text_array(p, workers, n);
+    params_i64_array(p, left_ms, n);
+}
+
+static void bind_ids(struct params *p, const struct held_job *jobs, size_t n)
+{
+    int64_t *ids = ARRAY(p, n, int64_t);
+
+    if (ids == NULL) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        ids[i] = jobs[i].id;
+    params_i64_array(p, ids, n);
+}
+
+static void bind_tickets(struct params *p, const struct held_job *jobs, size_t n)
+{
+    struct bytes *tickets = ARRAY(p, n, struct bytes);
+
+    if (tickets == NULL) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        tickets[i] =
+            (struct bytes){(const char *)jobs[i].ticket.bytes, sizeof(jobs[i].ticket.bytes)};
+    params_bytes_array(p, tickets, n);
+}
+
+void held_take_bind(struct params *p, const struct held_job *jobs, size_t n, int64_t lease_ms)
+{
+    const char **texts = ARRAY(p, n, const char *);
+    const char **notes = ARRAY(p, n, const char *);
+
+    bind_ids(p, jobs, n);
+    bind_tickets(p, jobs, n);
+    if (texts == NULL || notes == NULL) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = jobs[i].worker;
+        notes[i] = jobs[i].progress;
+    }
+    params_text_array(p, texts, n);
+    params_i64(p, lease_ms);
+    params_text_array(p, notes, n);
+}
+
+void held_take_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled)
+{
+    *ret_item = (size_t)result_i64(r, row, 0) - 1;
+    *ret_cancelled = result_bool(r, row, 1);
+}
+
+void job_held_bind(struct params *p, const struct held_job *jobs, size_t n)
+{
+    bind_ids(p, jobs, n);
+    bind_tickets(p, jobs, n);
+}
+
+void job_held_row(const PGresult *r, int row, struct job *ret_job)
+{
+    *ret_job = (struct job){
+        .id = result_i64(r, row, 0),
+        .queue = result_text(r, row, COL_QUEUE),
+        .kind = result_text(r, row, 1),
+        .priority = result_i16(r, row, 2),
+        .attempt = result_i32(r, row, 3),
+        .max_attempts = result_i32(r, row, 4),
+        .timeout_ms = result_is_null(r, row, 5) ? 0 : result_i32(r, row, 5),
+        .token = result_uuid(r, row, COL_TOKEN),
+        .riders = result_is_null(r, row, 8) ? 0 : result_i16(r, row, 8),
+        .lane = result_text(r, row, 12),
+    };
+}
+
+size_t job_held_item(const PGresult *r, int row)
+{
+    return (size_t)result_i64(r, row, COL_N) - 1;
+}
+
+void job_reported_bind(struct params *p, const struct held_job *jobs, size_t n)
+{
+    bind_ids(p, jobs, n);
+}
+
+void job_reported_row(
+    const PGresult *r, int row, size_t *ret_item, const char **ret_state, int32_t *ret_attempt)
+{
+    *ret_item = (size_t)result_i64(r, row, 0) - 1;
+    *ret_state = result_text(r, row, 1);
+    *ret_attempt = result_i32(r, row, 2);
+}

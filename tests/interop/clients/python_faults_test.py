@@ -1,0 +1,316 @@
+"""The Python client under faults, with a real server: leases, restarts, kill -9, drain, TLS and tokens. usage:
+python_faults_test.py ROOT"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import tap
+
+try:
+    import grpc  # noqa: F401
+except ImportError:
+    tap.skip_all('python3-grpcio is not installed')
+
+PACKAGE = os.path.join(sys.argv[1], 'clients', 'python')
+sys.path.insert(0, PACKAGE)
+
+import pawl
+from live import SLOWNESS, TIMEOUT_S, Serve, Stage, until
+
+LEASE_S = 1.5 * max(1.0, SLOWNESS / 2)
+STAGE = Stage('--lease', f'{int(LEASE_S * 1000)}ms')
+
+# A worker in a process of its own: says on standard output what it starts, and waits for a file to go on.
+CHILD = '''
+import os, sys, time, pawl
+worker = pawl.Worker(sys.argv[1], concurrency=4)
+@worker.handler('hold')
+def hold(job):
+    print('start', job.id, job.attempt, flush=True)
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.005)
+    return [os.getpid(), job.attempt]
+worker.run()
+print('end', flush=True)
+'''
+
+
+class Child:
+    def __init__(self, gate):
+        self.process = subprocess.Popen(
+            [sys.executable, '-c', CHILD, STAGE.address, gate],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, 'PYTHONPATH': PACKAGE},
+        )
+
+    def line(self):
+        return self.process.stdout.readline().split()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def worker(**options):
+    return pawl.Worker(STAGE.address, **options)
+
+
+def client():
+    return pawl.Client(STAGE.address, timeout=TIMEOUT_S)
+
+
+def count(what):
+    return int(STAGE.database.sql(f'SELECT count(*) FROM pawl.jobs WHERE {what}'))
+
+
+def test_lease():
+    """a job that takes several leases is renewed and runs once"""
+    w, starts = worker(), []
+
+    @w.handler('long')
+    def long(job):
+        starts.append(job.attempt)
+        return job.cancelled.wait(LEASE_S * 2.5)
+
+    with w, client() as c:
+        view = c.wait(c.enqueue('long'), TIMEOUT_S)
+        assert view.result is False and starts == [1] and view.errors == []
+
+
+def restarted(how, jobs, seconds):
+    """Jobs under way while the server is restarted: (how often each ran, the states)."""
+    w, lock, runs = worker(concurrency=8), threading.Lock(), {}
+
+    @w.handler('work')
+    def work(job):
+        with lock:
+            runs[job.id] = runs.get(job.id, 0) + 1
+        time.sleep(0.01)
+        return job.payload
+
+    with w, client() as c:
+        ids = [a.id for a in c.enqueue_many([pawl.NewJob('work', n) for n in range(jobs)])]
+        until(lambda: len(runs) > jobs / 5, 'some have run')
+        STAGE.serve.restart(how)
+        until(lambda: count(f"kind = 'work' AND state = 'done' AND id >= {ids[0]}") == jobs, 'all are done', seconds)
+    return runs
+
+
+def test_restart():
+    """a server that is restarted in good order: nothing is lost, nothing runs twice"""
+    runs = restarted(signal.SIGTERM, 300, TIMEOUT_S)
+    assert len(runs) == 300 and set(runs.values()) == {1}, {job: n for job, n in runs.items() if n != 1}
+
+
+def test_crash():
+    """a server that is killed: nothing is lost, and what this worker ran is not run again"""
+    runs = restarted(signal.SIGKILL, 300, TIMEOUT_S)
+    assert len(runs) == 300 and set(runs.values()) == {1}, {job: n for job, n in runs.items() if n != 1}
+
+
+def test_long_job_over_restart():
+    """a job that runs while the server goes and comes keeps its claim, and its outcome counts"""
+    w, started, go, starts = worker(), threading.Event(), threading.Event(), []
+
+    @w.handler('bridge')
+    def bridge(job):
+        starts.append(job.attempt)
+        started.set()
+        assert go.wait(TIMEOUT_S)
+        return job.stop_reason
+
+    with w, client() as c:
+        job = c.enqueue('bridge')
+        assert started.wait(TIMEOUT_S)
+        STAGE.serve.stop()
+        go.set()  # it ends while there is nobody to tell
+        STAGE.serve.start()
+        view = c.wait(job, TIMEOUT_S)
+        assert (view.state, view.result, starts) == ('done', None, [1]), (view, view.errors, starts)
+
+
+def test_credits_over_restart():
+    """a job that is taken along to the next stream takes its credit along: no other is assigned meanwhile"""
+    w, go, starts = worker(concurrency=1), threading.Event(), []
+
+    @w.handler('alone')
+    def alone(job):
+        starts.append(job.id)
+        assert go.wait(TIMEOUT_S)
+
+    with w, client() as c:
+        jobs = [c.enqueue('alone'), c.enqueue('alone')]
+        until(lambda: starts, 'the first one runs')
+        STAGE.serve.restart()
+        until(
+            lambda: [one for one in c.stats().workers if one.worker_id == w.id and one.running == 1],
+            'the server knows what it runs',
+        )
+        assert [c.get(job).state for job in jobs] == ['running', 'ready']
+        go.set()
+        assert [c.wait(job, TIMEOUT_S).state for job in jobs] == ['done', 'done'] and starts == jobs
+
+
+def test_several_servers():
+    """two servers that are restarted in turn: a worker goes from one to the other, nothing is lost, nothing runs
+    twice"""
+    other = Serve(STAGE.database, '--lease', f'{int(LEASE_S * 1000)}ms')
+    try:
+        both = f'ipv4:{STAGE.address},{other.address}'
+        w, lock, runs = pawl.Worker(both, concurrency=8), threading.Lock(), {}
+
+        @w.handler('rolling')
+        def rolling(job):
+            with lock:
+                runs[job.id] = runs.get(job.id, 0) + 1
+            time.sleep(0.02)
+
+        with w, pawl.Client(both, timeout=TIMEOUT_S) as c:
+            c.enqueue_many([pawl.NewJob('rolling') for _ in range(400)])
+            for server in (STAGE.serve, other, STAGE.serve):
+                seen = len(runs)
+                until(lambda seen=seen: len(runs) > min(399, seen + 40), 'some have run')
+                server.restart()
+            until(lambda: count("kind = 'rolling' AND state = 'done'") == 400, 'all are done')
+        assert len(runs) == 400 and set(runs.values()) == {1}, {job: n for job, n in runs.items() if n != 1}
+    finally:
+        other.process.kill()
+        other.process.wait()
+        other.process.stdout.close()
+
+
+def test_takeover():
+    """a worker that is killed: another one takes its job over, as the second attempt"""
+    with tempfile.TemporaryDirectory() as folder, client() as c:
+        gate = os.path.join(folder, 'gate')
+        with Child(gate) as one:
+            job = c.enqueue('hold')
+            assert one.line() == ['start', str(job), '1']
+            one.process.kill()
+        with Child(gate) as other:
+            assert other.line() == ['start', str(job), '2']
+            with open(gate, 'w', encoding='ascii'):
+                pass
+            assert c.result(job, TIMEOUT_S) == [other.process.pid, 2]
+            view = c.get(job)
+            assert view.errors[0].error_class == 'lost', view.errors
+
+
+def test_late_report():
+    """a worker that was stopped beyond its lease learns that its job is lost, and its outcome counts for nothing"""
+    with tempfile.TemporaryDirectory() as folder, client() as c:
+        gate = os.path.join(folder, 'gate')
+        with Child(gate) as one:
+            job = c.enqueue('hold')
+            assert one.line() == ['start', str(job), '1']
+            one.process.send_signal(signal.SIGSTOP)
+            with Child(gate) as other:
+                assert other.line() == ['start', str(job), '2']
+                with open(gate, 'w', encoding='ascii'):
+                    pass
+                one.process.send_signal(signal.SIGCONT)
+                assert c.result(job, TIMEOUT_S) == [other.process.pid, 2]
+            one.process.send_signal(signal.SIGTERM)
+            assert one.line() == ['end'] and one.process.wait(TIMEOUT_S) == 0
+        assert c.get(job).result[1] == 2
+
+
+def test_drain():
+    """SIGTERM lets a worker finish what it runs, and take nothing more"""
+    with tempfile.TemporaryDirectory() as folder, client() as c:
+        gate = os.path.join(folder, 'gate')
+        with Child(gate) as one:
+            job = c.enqueue('hold')
+            assert one.line() == ['start', str(job), '1']
+            one.process.send_signal(signal.SIGTERM)
+            until(lambda: not c.stats().workers, 'its stream has ended')
+            other = c.enqueue('hold')
+            with open(gate, 'w', encoding='ascii'):
+                pass
+            assert one.line() == ['end'] and one.process.wait(TIMEOUT_S) == 0
+            assert c.get(job).state == 'done' and c.get(other).state == 'ready'
+            c.cancel(other)
+
+
+def test_shutdown():
+    """handlers that do not end in time are told to stop, and their jobs are due again at once"""
+    w, started, reasons = worker(drain=0.1), threading.Event(), []
+
+    @w.handler('endless')
+    def endless(job):
+        started.set()
+        assert job.cancelled.wait(TIMEOUT_S)
+        reasons.append(job.stop_reason)
+        job.check()
+
+    with client() as c:
+        with w:
+            job = c.enqueue('endless')
+            assert started.wait(TIMEOUT_S)
+        view = c.get(job)
+        assert reasons == ['shutdown'] and view.state == 'ready' and view.attempt == 1, (reasons, view)
+        c.cancel(job)
+
+
+def test_operator_drain():
+    """pawl worker drain ends the worker when it has finished"""
+    w, started, go = worker(), threading.Event(), threading.Event()
+
+    @w.handler('last')
+    def last(job):
+        started.set()
+        assert go.wait(TIMEOUT_S)
+
+    with client() as c:
+        w.start()
+        job = c.enqueue('last')
+        assert started.wait(TIMEOUT_S)
+        subprocess.run(
+            [os.environ['PAWL_TEST_BIN'], 'worker', 'drain', w.id],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, 'PAWL_DATABASE_URL': STAGE.database.url},
+        )
+        assert w._stopping.wait(TIMEOUT_S)
+        go.set()
+        assert w.join(TIMEOUT_S) and c.get(job).state == 'done'
+
+
+def test_no_server():
+    """a worker waits for its server, and a producer says after its time that there is none"""
+    address = STAGE.address
+    STAGE.serve.stop()
+    try:
+        w = pawl.Worker(address)
+        w.handle('late', lambda job: 'here')
+        w.start()
+        with pawl.Client(address, timeout=0.3) as c:
+            try:
+                c.enqueue('late')
+            except pawl.UnavailableError as e:
+                assert e.retryable and e.method == 'Enqueue'
+            else:
+                raise AssertionError('no error')
+        assert not w.wait_connected(0)
+    finally:
+        STAGE.serve.start()
+    with client() as c:
+        assert c.result(c.enqueue('late'), TIMEOUT_S) == 'here'
+    w.stop()
+
+
+with STAGE:
+    tap.run(globals(), sys.argv[2:])

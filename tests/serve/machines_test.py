@@ -1,0 +1,133 @@
+"""Machines whose steps run in workers on streams: next, await and spawn, with all that goes with them."""
+
+import time
+
+from dispatch_test import enqueue, state
+from harness import run, until
+from served import Database, Served, pb
+from streaming import Worker, report
+
+OK = pb.ITEM_STATUS_OK
+
+
+def go(worker, job, **outcome):
+    answer, = worker.report(report(job, signal_ids=[s.id for s in job.signals], **outcome))
+    assert answer.status == OK, answer
+    return answer.state
+
+
+def test_next():
+    """a step that goes on comes back at once to the same worker, with its state, under the same claim"""
+    with Database() as db, Served(db) as server, Worker(server.address) as worker, Worker(server.address, kinds=['k']) as other:
+        job_id, = enqueue(db)
+        until(lambda: worker.got or other.got, 'somebody has it')
+        mine = worker if worker.got else other
+        first = mine.job()
+        assert first.step == '' and go(mine, first, next=pb.NextOutcome(step='two', machine_data=b'{"a":1.50}')) == pb.JOB_STATE_RUNNING
+        second = mine.job()
+        assert (second.step, second.machine_data, second.attempt) == ('two', b'{"a":1.50}', 1)
+        # The first report again, after its answer was lost: it is not taken for the second step's.
+        answer, = mine.report(report(first, next=pb.NextOutcome(step='two', machine_data=b'{"a":1.50}')))
+        assert answer.status == OK and mine.idle(0.2)
+        assert go(mine, second, next=pb.NextOutcome(step='three')) == pb.JOB_STATE_RUNNING  # the state stays as it is
+        third = mine.job()
+        assert third.machine_data == b'{"a":1.50}'
+        go(mine, third, next=pb.NextOutcome(step='four', delay_ms=300))
+        assert state(db, job_id) in ('scheduled', 'waiting')
+        until(lambda: not mine.jobs.empty() or not other.jobs.empty(), 'it is due again')
+        last = worker if not worker.jobs.empty() else other
+        assert go(last, last.job(), done=pb.DoneOutcome(result=b'"end"')) == pb.JOB_STATE_DONE
+        assert db.sql("SELECT count(*) FROM pawl.history WHERE timeline LIKE '%next%'") == '1'
+
+
+def test_await():
+    """a step that awaits is woken by a signal and finds it, or finds that none came in time"""
+    with Database() as db, Served(db) as server, server.calls() as calls, Worker(server.address) as worker:
+        job_id, = enqueue(db)
+        await_ = pb.AwaitOutcome(signals=['paid', 'refused'], step='ship', machine_data=b'1')
+        assert go(worker, worker.job(), await_=await_) == pb.JOB_STATE_WAITING
+        assert worker.idle(0.2) and state(db, job_id) == 'waiting'
+        calls.Signal(job_id=job_id, name='paid', payload=b'{"eur":12.30}')
+        job = worker.job()
+        assert (job.step, job.machine_data, job.timed_out) == ('ship', b'1', False)
+        signal, = job.signals
+        assert signal.name == 'paid' and signal.payload in (b'{"eur":12.30}', b'{"eur": 12.30}') and signal.id > 0
+        assert go(worker, job, await_=pb.AwaitOutcome(signals=['paid'], step='late', timeout_ms=200)) == pb.JOB_STATE_WAITING
+        job = worker.job()
+        assert (job.step, job.timed_out, len(job.signals)) == ('late', True, 0)
+        answer, = worker.report(report(job, await_=pb.AwaitOutcome(signals=[], step='x')))
+        assert answer.status == pb.ITEM_STATUS_INVALID and 'signal' in answer.error
+        answer, = worker.report(report(job, await_=pb.AwaitOutcome(signals=['a'], step='x', timeout_step='y')))
+        assert answer.status == pb.ITEM_STATUS_INVALID
+        go(worker, job, done=pb.DoneOutcome())
+
+
+def test_await_elsewhere():
+    """a step that is reported to another server consumes the signals it was shown, and none that came later"""
+    with Database() as db, Served(db) as one, Served(db) as two, two.calls() as calls:
+        worker = Worker(one.address)
+        job_id, = enqueue(db)
+        go(worker, worker.job(), await_=pb.AwaitOutcome(signals=['s'], step='a'))
+        calls.Signal(job_id=job_id, name='s', payload=b'1')
+        job = worker.job()
+        assert [s.payload for s in job.signals] == [b'1']
+        calls.Signal(job_id=job_id, name='s', payload=b'2')  # it runs, and is not shown this one
+        worker.close()
+        answer, = worker.report(report(job, signal_ids=[s.id for s in job.signals], await_=pb.AwaitOutcome(signals=['s'], step='b')),
+                                calls=calls)
+        assert (answer.status, answer.state) == (OK, pb.JOB_STATE_WAITING)
+        with Worker(two.address) as again:
+            job = again.job()
+            assert job.step == 'b' and [s.payload for s in job.signals] == [b'2']
+            go(again, job, done=pb.DoneOutcome())
+
+
+def test_spawn():
+    """a step that spawns goes on with the results of its children, or with as many as it wanted"""
+    with Database() as db, Served(db) as server, Worker(server.address, kinds=['parent']) as parent, \
+            Worker(server.address, kinds=['child'], credits=3, queues=['default', 'kids']) as child:
+        job_id, = enqueue(db, kind='parent')
+        children = [pb.Child(job=pb.NewJob(kind='child', payload=b'%d' % i, queue='kids' if i else '')) for i in range(3)]
+        assert go(parent, parent.job(), spawn=pb.SpawnOutcome(children=children, step='join')) == pb.JOB_STATE_WAITING
+        jobs = sorted((child.job() for _ in range(3)), key=lambda j: j.payload)
+        assert [(j.payload, j.queue) for j in jobs] == [(b'0', 'default'), (b'1', 'kids'), (b'2', 'kids')]
+        child.done(jobs[0], b'{"n":0}')
+        child.done(jobs[1], b'[1]')
+        assert parent.idle(0.2)
+        go(child, jobs[2], fail=pb.FailOutcome(error='broken'))
+        job = parent.job()
+        assert job.step == 'join' and job.children_left == 0
+        found = {c.job_id: (c.state, c.result, c.error, c.kind) for c in job.children}
+        assert found == {jobs[0].job_id: (pb.JOB_STATE_DONE, b'{"n": 0}', '', 'child'),
+                         jobs[1].job_id: (pb.JOB_STATE_DONE, b'[1]', '', 'child'),
+                         jobs[2].job_id: (pb.JOB_STATE_FAILED, b'', 'broken', 'child')}, found
+        go(parent, job, spawn=pb.SpawnOutcome(children=children, step='quorum', quorum=1, cancel=True))
+        jobs = [child.job() for _ in range(3)]
+        child.done(jobs[0], b'"first"')
+        job = parent.job()
+        assert job.step == 'quorum' and job.children_left == 2 and len(job.children) == 1
+        go(parent, job, done=pb.DoneOutcome())
+        cancelled = {child.word('cancel_run').job_id for _ in range(2)}
+        assert cancelled == {j.job_id for j in jobs[1:]}
+        child.report(*(report(j, cancel=pb.CancelOutcome()) for j in jobs[1:]))
+        assert state(db, job_id) == 'done'
+        named = pb.SpawnOutcome(children=[pb.Child(name='n', job=pb.NewJob(kind='child'))], step='x')
+        enqueue(db, kind='parent')
+        answer, = parent.report(report(parent.job(), spawn=named))
+        assert answer.status == pb.ITEM_STATUS_INVALID
+
+
+def test_lanes():
+    """jobs of one lane come one after the other, whoever runs them"""
+    with Database() as db, Served(db) as server, Worker(server.address, credits=4) as worker:
+        ids = [enqueue(db, more=", lane => 'l'")[0] for _ in range(4)]
+        for expected in ids:
+            job = worker.job()
+            assert (job.job_id, job.lane) == (expected, 'l') and worker.idle(0.05)
+            start = time.monotonic()
+            worker.done(job)
+            assert time.monotonic() - start < 5
+
+
+if __name__ == '__main__':
+    run(globals())

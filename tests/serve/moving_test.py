@@ -1,0 +1,174 @@
+"""Workers that go away and come back, here or elsewhere: a worker takes its jobs along."""
+
+import time
+
+from dispatch_test import enqueue, state
+from harness import run, until
+from served import Database, Served, pb
+from streaming import Worker, report
+
+LEASE = ('--lease', '2s')
+OK, STALE = pb.ITEM_STATUS_OK, pb.ITEM_STATUS_STALE
+
+
+def held(db):
+    return int(db.sql('SELECT count(*) FROM pawl.held'))
+
+
+def test_broken_stream():
+    """a broken stream ends only itself: what it runs keeps its lease, and its report still counts"""
+    with Database() as db, Served(db) as server, Worker(server.address) as other:
+        worker = Worker(server.address)
+        enqueue(db, 2)
+        until(lambda: worker.got and other.got, 'each has a job')
+        job = worker.job()
+        worker.close()
+        until(lambda: held(db) == 1, 'the job has a lease of its own')
+        assert state(db, job.job_id) == 'running'
+        with server.calls() as calls:
+            assert worker.done(job, calls=calls).status == OK
+        assert other.done(other.job()).status == OK
+        assert db.sql("SELECT count(*), max(attempt) FROM pawl.history WHERE state = 'done'") == '2|1'
+
+
+def test_unsent():
+    """jobs that never left the server are released at once when their stream breaks"""
+    with Database() as db, Served(db) as server:
+        # Four jobs of 3 MiB do not fit into what a client that does not read takes: the last ones stay in the server.
+        slow = server.calls(options=[('grpc.max_receive_message_length', 1 << 26), ('grpc.http2.lookahead_bytes', 1024)])
+        stream = slow.stream(kinds=['big'], worker_id='slow', credits=4)
+        assert next(stream).WhichOneof('message') == 'opened'
+        other = Worker(server.address)
+        for _ in range(4):
+            db.sql("SELECT pawl.enqueue('big', bytes => pg_catalog.convert_to(pg_catalog.repeat('x', 3000000), 'UTF8'))")
+        until(lambda: db.sql('SELECT count(*) FROM pawl.job WHERE token IS NOT NULL') >= '1', 'some are claimed')
+        for _ in range(20):  # others are served as ever
+            start = time.monotonic()
+            enqueue(db)
+            assert other.done(other.job()).status == OK
+            assert time.monotonic() - start < 2
+        stream.cancel()
+        slow.channel.close()
+        other.close()
+        until(lambda: int(db.sql('SELECT count(*) FROM pawl.job WHERE token IS NULL AND attempt = 0')) >= 2,
+              'what had not left is ready again, with its attempt')
+
+
+def test_never_arrived():
+    """a worker whose stream has ended names what it has, and what it does not name is given to others at once"""
+    with Database() as db, Served(db) as server:
+        worker = Worker(server.address, credits=3)
+        ids = enqueue(db, 3)
+        jobs = [worker.job() for _ in ids]
+        worker.close()
+        until(lambda: server.metric('pawl_workers') == 0, 'the stream has ended')
+        with server.calls() as calls:
+            assert not worker.beat(jobs[0], calls=calls, left_stream=True).lost_job_ids
+            with Worker(server.address, credits=3) as other:
+                again = sorted((other.job(), other.job()), key=lambda j: j.job_id)
+                assert [(j.job_id, j.attempt) for j in again] == [(ids[1], 1), (ids[2], 1)]
+                assert other.idle(0.2) and worker.done(jobs[1], calls=calls).status == STALE
+                # The same with the opening words of the next stream.
+                other.close()
+                with Worker(server.address, credits=3, worker_id=other.id, running=again[:1]) as third:
+                    assert not third.opened.lost_job_ids
+                    assert (third.job().job_id, third.got[0].attempt) == (ids[2], 1)
+                    assert third.done(again[0]).status == OK and third.done(third.got[0]).status == OK
+            assert worker.done(jobs[0], calls=calls).status == OK
+        assert db.sql("SELECT count(*), max(attempt) FROM pawl.history WHERE state = 'done'") == '3|1'
+
+
+def test_reconnect():
+    """a worker that reconnects takes its jobs up again, and they take its credits"""
+    with Database() as db, Served(db, *LEASE) as server:
+        worker = Worker(server.address, credits=2)
+        ids = enqueue(db, 3)
+        jobs = [worker.job(), worker.job()]
+        worker.close()
+        until(lambda: held(db) == 2, 'its jobs have leases of their own')
+        with Worker(server.address, credits=2, worker_id=worker.id, running=jobs) as again:
+            assert not again.opened.lost_job_ids
+            for _ in range(8):  # longer than a lease
+                assert again.idle(0.4)  # both credits are in use
+                assert not again.beat(*jobs).lost_job_ids
+            assert [state(db, i) for i in ids] == ['running', 'running', 'ready']
+            assert again.done(jobs[0]).status == OK
+            assert again.job().job_id == ids[2]
+            assert again.done(jobs[1]).status == OK
+            assert again.done(again.got[-1]).status == OK
+        assert db.sql("SELECT count(*), max(attempt) FROM pawl.history") == '3|1'
+
+
+def test_reconnect_before_it_is_noticed():
+    """a second stream of the same worker takes over from the first, also before that is known to be broken"""
+    with Database() as db, Served(db) as server:
+        worker = Worker(server.address)
+        enqueue(db)
+        job = worker.job()
+        with Worker(server.address, worker_id=worker.id, running=[job]) as again:
+            assert not again.opened.lost_job_ids
+            until(worker.over.is_set, 'the first stream ends')
+            assert worker.ended.name == 'ABORTED'
+            assert held(db) == 0  # it never left this server
+            assert again.done(job).status == OK
+        worker.close()
+
+
+def test_other_server():
+    """a worker reports to another server than the one that assigned, and renews its lease there"""
+    with Database() as db, Served(db, *LEASE) as one, Served(db, *LEASE) as two:
+        worker = Worker(one.address, credits=3)
+        ids = enqueue(db, 3)
+        jobs = [worker.job() for _ in ids]
+        with two.calls() as calls:
+            assert worker.done(jobs[0], b'1', calls=calls).status == OK
+            answers = worker.report(report(jobs[1], retry=pb.RetryOutcome(error='e', delay_ms=60000)), calls=calls)
+            assert (answers[0].status, answers[0].state) == (OK, pb.JOB_STATE_RETRYING)
+            worker.close()
+            for _ in range(8):
+                assert not worker.beat(jobs[2], calls=calls).lost_job_ids
+                time.sleep(0.4)
+            assert worker.done(jobs[2], calls=calls).status == OK
+        assert [state(db, i) for i in ids] == ['done', 'retrying', 'done']
+        assert db.sql(f'SELECT result, attempt FROM pawl.history WHERE id = {ids[0]}') == '\\x31|1'
+
+
+def test_twice():
+    """a report that is repeated gets the same answer, here and at another server, and has one effect"""
+    with Database() as db, Served(db) as one, Served(db) as two, two.calls() as calls:
+        with Worker(one.address, credits=3) as worker:
+            enqueue(db, 3)
+            jobs = [worker.job() for _ in range(3)]
+            outcomes = [{'done': pb.DoneOutcome(result=b'1')}, {'fail': pb.FailOutcome(error='e')},
+                        {'retry': pb.RetryOutcome(error='e', delay_ms=60000)}]
+            reports = [report(j, **o) for j, o in zip(jobs, outcomes)]
+            first = worker.report(*reports)
+            assert [a.status for a in first] == [OK] * 3
+            assert worker.report(*reports) == first
+            assert worker.report(*reports[:2], calls=calls) == first[:2]
+            assert worker.report(reports[0], reports[0]) == [first[0]] * 2
+        assert db.sql('SELECT count(*) FROM pawl.history') == '2'
+        assert db.sql('SELECT count(*) FROM pawl.job WHERE attempt = 1') == '1'
+
+
+def test_moves_ahead():
+    """a worker opens its stream at another server before it leaves the first, and may report to either"""
+    with Database() as db, Served(db, *LEASE) as one, Served(db, *LEASE) as two:
+        worker = Worker(one.address, credits=2)
+        ids = enqueue(db, 2)
+        jobs = [worker.job(), worker.job()]
+        with Worker(two.address, credits=2, worker_id=worker.id, running=jobs) as ahead:
+            assert not ahead.opened.lost_job_ids
+            assert worker.done(jobs[0]).status == OK  # to the one that assigned it
+            worker.close()
+            assert ahead.done(jobs[1]).status == OK
+            ids += enqueue(db, 2)
+            assert ahead.job().job_id == ids[2]
+            # The credit of what was reported elsewhere comes back when nobody has spoken of it for a lease.
+            until(lambda: not ahead.beat(ahead.got[0]).lost_job_ids and len(ahead.got) == 2, 'both credits are free')
+            assert ahead.done(ahead.got[0]).status == OK and ahead.done(ahead.job()).status == OK
+        assert db.sql("SELECT count(*), max(attempt) FROM pawl.history WHERE state = 'done'") == '4|1'
+
+
+if __name__ == '__main__':
+    run(globals())
