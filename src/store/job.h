@@ -51,7 +51,8 @@ bool job_new_is_same(const struct job_new *a, const struct job_new *b);
 #define JOB_ENQUEUE_MAX 1000
 
 void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n);
-void job_enqueue_one_bind(struct params *p, const struct job_new *job); /* a plain one */
+/* A plain one; for job_enqueue_one and job_enqueue_call. */
+void job_enqueue_one_bind(struct params *p, const struct job_new *job);
 void job_enqueue_same_bind(struct params *p, const struct job_new *jobs, size_t n);
 void job_enqueue_read(const PGresult *r, int64_t *ret_ids); /* of all three */
 void job_enqueue_rich_bind(struct params *p, const struct job_new *jobs, size_t n);
