@@ -17,6 +17,7 @@
 /* Jobs of a lane that are claimed together: at most so many, and not more than run in so long. */
 #define TOGETHER_MAX      32
 #define TOGETHER_US       (50 * US_PER_MS)
+#define TOGETHER_FIRST    8 /* while it is not known how long they run */
 #define SETTLE_SLOW_SHARE 3 /* a settle that takes a third of a lease is a database in trouble */
 
 static void on_backoff_over(uv_timer_t *timer)
@@ -223,12 +224,14 @@ static void from_beginning(struct job_watermark from[JOB_PRIORITIES])
  * anywhere; but somebody more urgent may come meanwhile, so they should not take long. */
 static int32_t together(const struct coordinator *c, const struct scan *scan)
 {
-    const struct quantile *recent = &c->pulse.recent[0];
+    const struct quantile *recent = &c->pulse.recent[c->pulse.recent[0].n == 0];
     int64_t took_us;
 
     /* Whether hands with several sources have room for the next of a lane when its turn comes, nobody knows. */
-    if (c->options.hands->ops->room != NULL || !scan->mostly_lanes || recent->n == 0)
+    if (c->options.hands->ops->room != NULL || !scan->mostly_lanes)
         return 1;
+    if (recent->n == 0)
+        return TOGETHER_FIRST;
     took_us = quantile_at(recent, 500);
     if (took_us * TOGETHER_MAX <= TOGETHER_US)
         return TOGETHER_MAX;
