@@ -100,7 +100,9 @@ static int measure_steps(struct bench *b, void *data, bool against, struct pawl_
 struct families {
     size_t n;
     struct child_new *children;
-    struct series joined; /* children/s */
+    struct series
+        joined; /* children/s, from the commit that made them to the end of their parent */
+    struct series spawned; /* ms from connecting to that commit */
     struct series plain;
 };
 
@@ -132,13 +134,18 @@ static int measure_children(struct bench *b, void *data, bool against, struct pa
         options.handler = run_family;
         options.data = f;
         options.stop_after += 2; /* the parent's spawn, and its end */
+        options.time_after = 1;
         if (rc == 0)
             rc = tables_exec(b->conn, err, "UPDATE pawl.job SET payload = '1'");
     }
+    int64_t before_us = bench_now_us();
+
     if (rc == 0)
         rc = crew_drain(b, &crew, &options, &rate, err);
     if (rc == 0)
         series_add(against ? &f->plain : &f->joined, rate);
+    if (rc == 0 && !against)
+        series_add(&f->spawned, (double)(crew.begun_us - before_us) / US_PER_MS);
     bench_note(b, "  %s: %.0f a second", against ? "plain jobs" : "children", rate);
     return rc;
 }
@@ -161,10 +168,12 @@ static int children(struct bench *b, struct pawl_err *err)
     bench_note(b, "%zu children of one parent", f.n);
     int rc = bench_pairs(b, measure_children, &f, err);
 
-    if (rc == 0)
-        bench_row_ratio(
-            b, "children joining one parent / plain jobs", "jobs/s", &f.joined, &f.plain, 0.5);
-    return rc;
+    if (rc < 0)
+        return rc;
+    bench_row_ratio(
+        b, "children joining one parent / plain jobs", "jobs/s", &f.joined, &f.plain, 0.5);
+    bench_row_limit(b, "connecting, and spawning them", "ms", &f.spawned, NULL, BENCH_NONE);
+    return 0;
 }
 
 /* ── signals ── */

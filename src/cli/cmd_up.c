@@ -95,6 +95,7 @@ static const struct example examples[] = {
 
 const struct verb verb_up = {
     .name = "up",
+    .group = "Jobs",
     .summary = "Private PostgreSQL and server in one, for development",
     .description =
         "Starts the private PostgreSQL, making it if there is none, and a server on it that listens for this machine "

@@ -45,7 +45,8 @@ void settle_add(struct settle *settle, struct slot *slot)
 struct load {
     struct uuid ended[SETTLE_BATCH_MAX]; /* tokens of claims of which no job is left */
     size_t n_ended;
-    bool children;                         /* among the done ones */
+    bool children; /* among the done ones */
+    bool others_children;
     struct slot *others[SETTLE_BATCH_MAX]; /* all but done plain jobs, and machines that go on */
     size_t n_others;
     struct slot *nexts[SETTLE_BATCH_MAX]; /* machines that simply go on here */
@@ -134,6 +135,22 @@ static void count_out(struct settle *settle, struct load *load)
     }
 }
 
+/* Two statements that lock parents, each in its order, could deadlock with those of another worker: one
+ * takes all. Returns how many of the done ones are left. */
+static size_t children_to_others(struct slot **done, size_t n, struct load *load)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if ((done[i]->run.job.riders & RIDER_PARENT) != 0)
+            load->others[load->n_others++] = done[i];
+        else
+            done[kept++] = done[i];
+    }
+    load->children = false;
+    return kept;
+}
+
 /* Moves what fits into one flush from waiting to flying: the done ones, the others, the machines
  * that go on. */
 static void gather(struct settle *settle, struct load *load)
@@ -143,7 +160,7 @@ static void gather(struct settle *settle, struct load *load)
     size_t n = 0;
 
     load->n_ended = load->n_others = load->n_nexts = load->n_steps = 0;
-    load->children = false;
+    load->children = load->others_children = false;
     for (size_t all = 0; all < most && !list_empty(&settle->waiting); all++) {
         struct slot *slot = slot_of_link(settle->waiting.next);
 
@@ -161,9 +178,12 @@ static void gather(struct settle *settle, struct load *load)
             load->children |= (slot->run.job.riders & RIDER_PARENT) != 0;
         } else {
             load->others[load->n_others++] = slot;
+            load->others_children |= (slot->run.job.riders & RIDER_PARENT) != 0;
         }
     }
     n = put_in_order(settle, settle->flying, n);
+    if (load->children && load->others_children)
+        n = children_to_others(settle->flying, n, load);
     settle->n_flying_done = n;
     for (size_t i = 0; i < n; i++)
         settle->done_ids[i] = settle->flying[i]->run.job.id;
@@ -277,10 +297,10 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     size_t n_ended = settle->n_flying_ended;
     size_t n_before_steps = n_ended + settle->n_flying_next;
     size_t answer = settle->n_before;
-    const PGresult *done = n_done > 0 ? end->results[answer++] : NULL;
     const PGresult *others = n_ended > n_done ? end->results[answer++] : NULL;
     const PGresult *nexts = n_before_steps > n_ended ? end->results[answer++] : NULL;
     const PGresult *steps = n > n_before_steps ? end->results[answer++] : NULL;
+    const PGresult *done = n_done > 0 ? end->results[answer++] : NULL;
 
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
         hand_back(
@@ -399,10 +419,10 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
     if (settle_let_go(batch, settle->flying, settle->n_flying, &settle->n_before) < 0)
         return false;
     const struct stmt *how = load->children ? STMT(job_settle_children) : STMT(job_settle_done);
-    struct params *done = n_done > 0 ? batch_add(batch, how) : NULL;
     struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
     struct params *nexts = load->n_nexts > 0 ? batch_add(batch, STMT(job_settle_next)) : NULL;
     struct params *steps = load->n_steps > 0 ? batch_add(batch, STMT(job_settle_step)) : NULL;
+    struct params *done = n_done > 0 ? batch_add(batch, how) : NULL;
     size_t n_ended = load->n_ended;
 
     if ((n_done > 0 && done == NULL) || (load->n_others > 0 && others == NULL) ||
@@ -410,7 +430,12 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
         return false;
     if (nexts != NULL)
         job_settle_next_bind(nexts, items + settle->n_flying_ended, load->n_nexts);
-    /* Claims end with the last statement, when all their jobs are gone. */
+    /* Claims end with the last statement, when all their jobs are gone. That of the done ones is the last, because it alone
+     * may leave jobs to the next flush, and ends no claim then. */
+    if (done != NULL) {
+        job_settle_done_bind(done, items, n_done, settle->options.worker, load->ended, n_ended);
+        n_ended = 0;
+    }
     if (steps != NULL) {
         job_settle_step_bind(steps,
                              items + settle->n_flying_ended + load->n_nexts,
@@ -420,13 +445,9 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
                              n_ended);
         n_ended = 0;
     }
-    if (others != NULL) {
+    if (others != NULL)
         job_settle_bind(
             others, items + n_done, load->n_others, settle->options.worker, load->ended, n_ended);
-        n_ended = 0;
-    }
-    if (done != NULL)
-        job_settle_done_bind(done, items, n_done, settle->options.worker, load->ended, n_ended);
     return settle_follow(batch, settle->flying, settle->n_flying, &settle->lanes_left) == 0;
 }
 

@@ -220,6 +220,45 @@ static void twenty_terminal_failures_give_twenty_terminal_events(void **state)
     assert_int_equal(count_of(*state, "pawl.history WHERE state = 'failed'"), 20);
 }
 
+static struct outcome first_is_done_second_is_not(struct crew *crew, const struct job *job)
+{
+    (void)crew;
+    if (job->id == 1)
+        return outcome_done();
+    return (struct outcome){.kind = OUTCOME_RETRY, .error = "no", .delay_ms = 3600000};
+}
+
+/* The row of one was written meanwhile, so that it is settled with the next flush only. A worker that dies between the two must
+ * leave its claim to the sweeper. */
+static void a_claim_ends_with_the_last_of_its_jobs_also_if_one_has_moved(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    testdb_exec(&f->db,
+                "CREATE TABLE public.orphan (id bigint);"
+                "CREATE FUNCTION public.note_orphans() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " INSERT INTO public.orphan SELECT id FROM pawl.job WHERE token = old.token;"
+                " RETURN NULL; END $$;"
+                "CREATE CONSTRAINT TRIGGER orphans AFTER DELETE ON pawl.claim DEFERRABLE INITIALLY"
+                " DEFERRED FOR EACH ROW EXECUTE FUNCTION public.note_orphans()");
+    crew_init(&crew, f);
+    crew.outcome = first_is_done_second_is_not;
+    crew.run_ms = HELD;
+    enqueue(f, 2);
+    crew_start(&crew);
+    run_until(f, crew.now == 2);
+    testdb_exec(&f->db, "UPDATE pawl.job SET progress = 'half' WHERE id = 1");
+    crew_let_go(&crew);
+    run_until(f, crew.settled == 2);
+    crew_stop(&crew);
+    assert_int_equal(crew.stale, 0);
+    assert_int_equal(count_of(f, "public.orphan"), 0);
+    assert_int_equal(count_of(f, "pawl.claim"), 0);
+    assert_int_equal(count_of(f, "pawl.history WHERE state = 'done'"), 1);
+    assert_int_equal(count_of(f, "pawl.job WHERE token IS NULL AND attempt = 1"), 1);
+}
+
 /* Two workers hold the same ten jobs, one of them since before its lease was lost, and both report
  * at the same moment. */
 static void lease_contention_gives_exactly_one_terminal_event(void **state)
@@ -312,6 +351,7 @@ int main(void)
         engine_test(heartbeat_error_reads_as_stop),
         engine_test(thousand_wakes_give_no_duplicate_and_no_over_run),
         engine_test(twenty_terminal_failures_give_twenty_terminal_events),
+        engine_test(a_claim_ends_with_the_last_of_its_jobs_also_if_one_has_moved),
         engine_test(lease_contention_gives_exactly_one_terminal_event),
         engine_test(a_dead_coordinator_still_lets_stop_return),
         engine_test(an_idle_dead_coordinator_stops_at_once),

@@ -146,6 +146,7 @@ struct dispatch {
     char *presence; /* owned: what the database was told last */
     char *presence_flies;
     int64_t presence_us;
+    bool crowd_changed; /* somebody came or went since */
 
     uint64_t naming;       /* counts calls in which workers name what they have */
     struct recent *recent; /* owned */

@@ -183,6 +183,7 @@ static void on_gone(struct rpc_call *call, void *data)
     /* A call that ends by its deadline, or with the server, still sends what is queued. */
     ws->all_left = ws->d->app->state != SERVE_RUNNING ||
                    rpc_call_deadline_us(call) <= (int64_t)(uv_hrtime() / 1000);
+    ws->d->crowd_changed = true;
     log_info(ws->d->app->log, "worker_gone", LOG_STR("worker", streams_worker(ws->stream)));
     stream_free(ws);
 }
@@ -382,6 +383,7 @@ void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, 
 
     end_older(d, ws);
     dispatch_all_named(d, request->worker_id);
+    d->crowd_changed = true;
     log_info(d->app->log,
              "worker_stream",
              LOG_STR("worker", request->worker_id),

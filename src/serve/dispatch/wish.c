@@ -8,6 +8,7 @@
 #include "store/worker.h"
 
 #define PRESENCE_US        (5LL * US_PER_S)
+#define PRESENCE_SOON_US   (1LL * US_PER_S) /* when somebody came or went */
 #define PRESENCE_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define NAMES_SHOWN_MAX    20
 
@@ -157,10 +158,12 @@ void wish_tick(struct dispatch *d)
     struct json_writer w;
     struct buf out;
 
-    if (d->presence_flies != NULL || now_us - d->presence_us < PRESENCE_US ||
+    if (d->presence_flies != NULL ||
+        now_us - d->presence_us < (d->crowd_changed ? PRESENCE_SOON_US : PRESENCE_US) ||
         !dispatch_connected(d))
         return;
     d->presence_us = now_us;
+    d->crowd_changed = false;
     /* Without LISTEN nobody calls. */
     if (d->app->options->unprepared && !d->asking_wishes)
         ask_wishes(d);
