@@ -16,6 +16,7 @@ CREATE TABLE pawl.access (
     revoked_at timestamptz,
     revoked_by text,
     CONSTRAINT access_name CHECK (pg_catalog.octet_length(name) BETWEEN 1 AND 128),
+    CONSTRAINT access_queues_named CHECK ('' <> ALL (queues) AND pg_catalog.array_position(queues, NULL) IS NULL),
     CONSTRAINT access_hash CHECK (pg_catalog.octet_length(hash) = 32),
     CONSTRAINT access_scopes CHECK (pg_catalog.cardinality(scopes) > 0
                                     AND scopes <@ ARRAY['enqueue', 'work', 'read', 'admin']),

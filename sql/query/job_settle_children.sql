@@ -72,7 +72,11 @@ WITH kept AS MATERIALIZED (
 ), ended AS (
     DELETE FROM pawl.claim AS c
     WHERE c.token = ANY ($8::uuid[])
-      AND (SELECT pg_catalog.count(*) FROM gone) = pg_catalog.cardinality($1::int8[])
+      AND ((SELECT pg_catalog.count(*) FROM gone) = pg_catalog.cardinality($1::int8[])
+           OR c.token <> ALL (ARRAY(
+                  SELECT i.token
+                  FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[])) AS i(id, token)
+                  WHERE (i.id IN (SELECT g.id FROM gone AS g)) IS NOT TRUE)))
 )
 -- Whoever waits for the end of one of them hears of it; the condition is always true.
 SELECT g.id

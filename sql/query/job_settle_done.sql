@@ -5,7 +5,7 @@
 --             how long each is (both empty: no job has one); $7 text name of the worker, $8 uuid[] tokens of claims of which
 --             no job is left; $9 tid[] where the claim left the rows; $10 text[] their queues, none twice
 -- Rows: id int8 of each job that is done now; the others were stale, or their row has moved since the claim (a cancel, a
---       note, somebody who waits for it): job_settle finds these by their ids. Claims end only when there were none such.
+--       note, somebody who waits for it): job_settle finds these by their ids. The claims of such jobs do not end.
 -- Locks: the jobs, then the claims that end
 -- Index: the jobs by ctid; claim_pkey, queue_pkey
 -- Roles: worker
@@ -49,7 +49,11 @@ WITH kept AS MATERIALIZED (
 ), ended AS (
     DELETE FROM pawl.claim AS c
     WHERE c.token = ANY ($8::uuid[])
-      AND (SELECT pg_catalog.count(*) FROM gone) = pg_catalog.cardinality($1::int8[])
+      AND ((SELECT pg_catalog.count(*) FROM gone) = pg_catalog.cardinality($1::int8[])
+           OR c.token <> ALL (ARRAY(
+                  SELECT i.token
+                  FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[])) AS i(id, token)
+                  WHERE (i.id IN (SELECT g.id FROM gone AS g)) IS NOT TRUE)))
 )
 -- Whoever waits for the end of one of them hears of it; the condition is always true.
 SELECT g.id

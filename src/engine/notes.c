@@ -30,6 +30,7 @@ static size_t gather(struct notes *notes, struct job_note *items, char **texts)
             .id = slot->run.job.id, .token = slot->run.job.token, .progress = slot->note};
         texts[n++] = slot->note;
         slot->note = NULL;
+        slot->moved = true; /* by what is written now */
     }
     return n;
 }

@@ -431,7 +431,7 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
     if (nexts != NULL)
         job_settle_next_bind(nexts, items + settle->n_flying_ended, load->n_nexts);
     /* Claims end with the last statement, when all their jobs are gone. That of the done ones is the last, because it alone
-     * may leave jobs to the next flush, and ends no claim then. */
+     * may leave jobs to the next flush, and does not end their claims then. */
     if (done != NULL) {
         job_settle_done_bind(done, items, n_done, settle->options.worker, load->ended, n_ended);
         n_ended = 0;

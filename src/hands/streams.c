@@ -8,7 +8,8 @@
 #include "core/machine.h"
 #include "hands/streams_internal.h"
 
-#define STUFFED_MS 5000 /* what was claimed for a worker that does not read waits so long for it */
+#define STUFFED_MS    5000 /* what was claimed for a worker that does not read waits so long for it */
+#define JOB_BYTES_MAX ((size_t)19 * 1024 * 1024) /* clients take 20 MiB in a message */
 #define BATCH_BYTES_MAX \
     ((size_t)256 * 1024) /* payloads in one message, unless a single one is larger */
 
@@ -29,14 +30,32 @@ static int64_t now_us(const struct streams *streams)
 
 /* ── runs ── */
 
+/* Gives its credit back. */
+static void run_uncount(struct stream_run *run)
+{
+    struct stream *stream = run->stream;
+
+    run->stream = NULL;
+    if (stream == NULL)
+        return;
+    assert(stream->held > 0);
+    stream->held--;
+    stream_update(stream);
+}
+
 static struct stream_run *run_new(struct streams *streams, int64_t job_id)
 {
     struct stream_run *run = calloc(1, sizeof(*run));
+    struct stream_run *old = map_get(&streams->runs, &job_id, sizeof(job_id));
 
     if (run == NULL)
         return NULL;
     list_init(&run->link);
     run->job_id = job_id;
+    /* A step of it that is being settled is on no list: once another is found in its place, its stream could not find it when it
+     * closes. */
+    if (old != NULL && old->place == PLACE_REPORTED)
+        run_uncount(old);
     if (map_put(&streams->runs, &job_id, sizeof(job_id), run) < 0) {
         free(run);
         return NULL;
@@ -52,19 +71,6 @@ static void run_free(struct streams *streams, struct stream_run *run)
     list_remove(&run->link);
     free(run->worker);
     free(run);
-}
-
-/* Gives its credit back. */
-static void run_uncount(struct stream_run *run)
-{
-    struct stream *stream = run->stream;
-
-    run->stream = NULL;
-    if (stream == NULL)
-        return;
-    assert(stream->held > 0);
-    stream->held--;
-    stream_update(stream);
 }
 
 static void run_count(struct stream_run *run, struct stream *stream)
@@ -157,6 +163,7 @@ void streams_forget_away(struct streams *streams, struct stream_run *run)
 static void leave(struct streams *streams, struct stream_run *run, bool lost)
 {
     run->worker = run->stream != NULL ? strdup(run->stream->worker) : NULL;
+    run->client = run->stream != NULL ? run->stream->options.client : NULL;
     run_uncount(run);
     run->place = PLACE_LEAVING;
     run->on_its_way = false;
@@ -274,6 +281,40 @@ static int streams_run(struct hands *hands, struct run *run, struct pawl_err *er
     return 0;
 }
 
+/* What of a job makes a message large. */
+static size_t job_bytes(const struct job *job)
+{
+    const struct machine *machine = job->machine;
+    size_t bytes = job->payload_len;
+
+    if (machine == NULL)
+        return bytes;
+    bytes += machine->state_len;
+    bytes += machine->signals != NULL ? strlen(machine->signals) : 0;
+    return bytes + (machine->children != NULL ? strlen(machine->children) : 0);
+}
+
+/* Sent, it would end the stream, and come back, for ever. */
+static void refuse_giants(struct stream *stream)
+{
+    LIST_FOREACH_SAFE(link, after, &stream->outbox) {
+        struct stream_run *run = of_link(link);
+
+        if (job_bytes(&run->run->job) <= JOB_BYTES_MAX)
+            continue;
+        run_uncount(run);
+        finish(
+            stream->streams,
+            run,
+            &(struct outcome){
+                .kind = OUTCOME_FAIL,
+                .error =
+                    "its payload, state, signals and results of children are too large for a worker on a stream",
+                .delay_ms = -1,
+            });
+    }
+}
+
 /* As many as fit into one message. */
 static size_t gather(struct stream *stream, struct stream_run *runs[STREAM_BATCH_MAX])
 {
@@ -283,7 +324,7 @@ static size_t gather(struct stream *stream, struct stream_run *runs[STREAM_BATCH
     LIST_FOREACH(link, &stream->outbox) {
         const struct job *job = &of_link(link)->run->job;
 
-        bytes += job->payload_len + (job->machine != NULL ? job->machine->state_len : 0);
+        bytes += job_bytes(job);
         if (n == STREAM_BATCH_MAX || (n > 0 && bytes > BATCH_BYTES_MAX))
             break;
         runs[n++] = of_link(link);
@@ -304,6 +345,7 @@ static void send_outbox(struct stream *stream)
     struct stream_run *runs[STREAM_BATCH_MAX];
     int64_t now = now_us(streams);
 
+    refuse_giants(stream);
     while (!list_empty(&stream->outbox)) {
         size_t n = gather(stream, runs);
         int rc = streams->options.assign(streams->options.data, stream, runs, n);

@@ -52,10 +52,11 @@ struct stream_run {
     int64_t sent_us; /* steady clock */
     int64_t seen_us; /* the worker's last sign of life for it */
     char *worker;    /* owned; LEAVING: whose it was */
-    int64_t left_us; /* LEAVING: since when; 0: its lease is over */
-    uint64_t named;  /* the owner's: when its worker last named it */
-    bool on_its_way; /* LEAVING: the owner's statement is under way */
-    bool cancelled;  /* its end was asked for */
+    const void *client;                      /* likewise */
+    int64_t left_us;                         /* LEAVING: since when; 0: its lease is over */
+    uint64_t named;                          /* the owner's: when its worker last named it */
+    bool on_its_way;                         /* LEAVING: the owner's statement is under way */
+    bool cancelled;                          /* its end was asked for */
     unsigned char steps;                     /* of a machine that went on here */
     bool told_timeout;                       /* it was said that it runs too long */
     unsigned char ticket[STREAM_TICKET_LEN]; /* the owner's */
@@ -98,7 +99,8 @@ struct stream_options {
     const char *const *kinds;
     size_t n_kinds;
     uint32_t credits;
-    void *data; /* the owner's */
+    const void *client; /* the owner's: who has opened it; compared, not looked into */
+    void *data;         /* the owner's */
 };
 
 /* A stream that gets nothing until streams_begin. PAWL_EINVAL, PAWL_ELIMIT, PAWL_EFULL, PAWL_ENOMEM. */

@@ -11,6 +11,7 @@ import grpc
 from harness import TIMEOUT_S, run, until
 import health_pb2 as health
 from served import Calls, Database, Holding, Served, pb, refused_to_start
+from streaming import Worker, report
 
 ONE = [pb.NewJob(kind='k', queue='a')]
 
@@ -126,6 +127,45 @@ def test_revoked():
         assert db.token('one', '--scope', 'read') != token
         with server.calls(token) as calls:
             assert calls.code('Stats')[0] == 'UNAUTHENTICATED'
+
+
+def test_children_in_other_queues():
+    """a worker makes children only in queues that its token is for"""
+    with Database() as db, Served(db, '--tokens', 'required') as server:
+        token = db.token('one', '--scope', 'work', '--queue', 'a*')
+        db.pawl('enqueue', 'k', '--queue', 'a')
+        with Worker(server.address, queues=['a'], token=token) as worker:
+            job = worker.job()
+
+            def spawn(queue):
+                child = pb.Child(job=pb.NewJob(kind='c', queue=queue))
+                return worker.report(report(job, spawn=pb.SpawnOutcome(step='on', children=[child])))[0]
+
+            answer = spawn('payroll')
+            assert answer.status == pb.ITEM_STATUS_INVALID and 'payroll' in answer.error, answer
+            assert db.sql("SELECT count(*) FROM pawl.job WHERE queue = 'payroll'") == '0'
+            assert spawn('a2').status == pb.ITEM_STATUS_OK
+            assert db.sql("SELECT count(*) FROM pawl.job WHERE queue = 'a2'") == '1'
+
+
+def test_worker_id_of_another():
+    """who knows the id of another client's worker cannot end its stream, nor have its jobs released"""
+    with Database() as db, Served(db, '--tokens', 'required') as server:
+        mine, other = db.token('one', '--scope', 'work', '--queue', 'a'), db.token('two', '--scope', 'work', '--queue', 'b')
+        db.pawl('enqueue', 'k', '--queue', 'a')
+        with Worker(server.address, queues=['a'], token=mine) as worker:
+            job = worker.job()
+            with Worker(server.address, queues=['b'], token=other, worker_id=worker.id, opened=False) as thief:
+                assert thief.over.wait(TIMEOUT_S) and thief.ended == grpc.StatusCode.PERMISSION_DENIED, thief.ended
+            with server.calls(other) as calls:
+                calls.Heartbeat(worker_id=worker.id, left_stream=True)
+            assert not worker.over.is_set()
+            # Its stream has gone, and its job runs on.
+            worker.stream.cancel()
+            assert worker.over.wait(TIMEOUT_S)
+            with server.calls(other) as calls:
+                calls.Heartbeat(worker_id=worker.id, left_stream=True)
+            assert worker.done(job).status == pb.ITEM_STATUS_OK
 
 
 def test_expired():

@@ -163,8 +163,10 @@ int stream_assign(void *data, struct stream *stream, struct stream_run *const *r
 
     arena_clear(&d->scratch);
     for (size_t i = 0; i < n; i++) {
-        if (fill(&jobs[i], runs[i], &d->scratch) < 0)
+        if (fill(&jobs[i], runs[i], &d->scratch) < 0) {
+            ws->broken = d->any_broken = true; /* nobody would say that it may go on */
             return PAWL_ENOMEM;
+        }
         jobs[i].lease_until_us = until_us;
         pointers[i] = &jobs[i];
         runs[i]->at = at;

@@ -220,7 +220,7 @@ void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *message, vo
             take_add(take, request->running[i]->job_id, &ticket);
     }
     if (request->left_stream) /* else an assignment may have crossed it */
-        dispatch_all_named(d, request->worker_id);
+        dispatch_all_named(d, request->worker_id, rpc_call_client(call));
     for (size_t i = 0; i < request->n_progress; i++)
         note_progress(beat, take, request->progress[i]);
     if (take->n == 0) {

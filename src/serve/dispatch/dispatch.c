@@ -55,13 +55,13 @@ bool dispatch_worker_id_ok(struct rpc_call *call, const char *worker_id)
     return false;
 }
 
-void dispatch_all_named(struct dispatch *d, const char *worker)
+void dispatch_all_named(struct dispatch *d, const char *worker, const void *client)
 {
     LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
         if (!run->on_its_way && run->named != d->naming && run->worker != NULL &&
-            strcmp(run->worker, worker) == 0)
+            run->client == client && strcmp(run->worker, worker) == 0)
             streams_never_arrived(d->streams, run);
     }
 }

@@ -188,7 +188,7 @@ bool dispatch_refuses(struct dispatch *d, struct rpc_call *call);
 bool dispatch_worker_id_ok(struct rpc_call *call, const char *worker_id);
 
 /* The worker has named all it has, with d->naming: what it did not name never arrived. */
-void dispatch_all_named(struct dispatch *d, const char *worker);
+void dispatch_all_named(struct dispatch *d, const char *worker, const void *client);
 
 /* stream.c */
 void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *request, void *data);

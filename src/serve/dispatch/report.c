@@ -145,6 +145,26 @@ static void close_no_memory(struct report_item *item)
     close_err(item, &err);
 }
 
+/* A worker's token may be for some queues only; so are the children of what it runs. */
+static bool may_spawn(const struct dispatch *d,
+                      const struct report_item *item,
+                      const char *queue,
+                      const struct outcome *outcome,
+                      struct pawl_err *err)
+{
+    const struct going_on *on = outcome->on;
+
+    for (size_t i = 0; on != NULL && i < on->n_children; i++) {
+        const char *other = on->children[i].queue;
+
+        if (strcmp(other, queue) == 0 || auth_sees(api_auth(d->app->api), item->owner->call, other))
+            continue;
+        err_set(err, PAWL_EDENIED, "the access token is not for queue %s of a child", other);
+        return false;
+    }
+    return true;
+}
+
 static void report_run(struct dispatch *d,
                        struct stream_run *run,
                        const Pawl__V1__Report *report,
@@ -160,7 +180,8 @@ static void report_run(struct dispatch *d,
         return;
     }
     arena_clear(&d->scratch);
-    if (outcome_of_report(report, run->run->job.queue, &d->scratch, &outcome, &err) < 0) {
+    if (outcome_of_report(report, run->run->job.queue, &d->scratch, &outcome, &err) < 0 ||
+        !may_spawn(d, item, run->run->job.queue, &outcome, &err)) {
         close_err(item, &err);
         return;
     }
@@ -283,14 +304,22 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
     if (known != NULL && known->place != PLACE_AWAY)
         known = NULL;
     arena_clear(&d->scratch);
-    mine =
-        item != NULL && outcome_of_report(report, run->job.queue, &d->scratch, &outcome, &err) == 0
-            ? streams_adopt(d->streams, known, run)
-            : NULL;
-    if (mine == NULL || !wait_for(mine, item) || show(run, report, mine->data) < 0) {
+    mine = item != NULL &&
+                   outcome_of_report(report, run->job.queue, &d->scratch, &outcome, &err) == 0 &&
+                   may_spawn(d, item, run->job.queue, &outcome, &err)
+               ? streams_adopt(d->streams, known, run)
+               : NULL;
+    bool waits = mine != NULL && wait_for(mine, item);
+
+    if (!waits || show(run, report, mine->data) < 0) {
         drop_adopted(d, run);
-        if (item != NULL && item->open && mine == NULL)
+        if (item == NULL || !item->open || waits)
+            return;
+        item->lookup = NULL;
+        if (err.code != 0)
             close_err(item, &err);
+        else
+            close_no_memory(item);
         return;
     }
     memcpy(mine->ticket, lookup->job.ticket.bytes, sizeof(mine->ticket));

@@ -180,9 +180,8 @@ static void on_gone(struct rpc_call *call, void *data)
     struct worker_stream *ws = data;
 
     ws->d->counters.streams_broken++;
-    /* A call that ends by its deadline, or with the server, still sends what is queued. */
-    ws->all_left = ws->d->app->state != SERVE_RUNNING ||
-                   rpc_call_deadline_us(call) <= (int64_t)(uv_hrtime() / 1000);
+    /* A call that ends by its deadline, with its token or with the server, still sends what is queued. */
+    ws->all_left = ws->d->app->state != SERVE_RUNNING || rpc_call_is_forced(call);
     ws->d->crowd_changed = true;
     log_info(ws->d->app->log, "worker_gone", LOG_STR("worker", streams_worker(ws->stream)));
     stream_free(ws);
@@ -307,6 +306,27 @@ static void end_older(struct dispatch *d, const struct worker_stream *ws)
     }
 }
 
+/* Ids of workers are no secret: who has one must not be able to end another's stream. */
+static bool is_its_own(struct dispatch *d, struct rpc_call *call, const char *worker)
+{
+    struct stream *stream = NULL;
+
+    while ((stream = streams_next(d->streams, stream)) != NULL) {
+        const struct worker_stream *ws = streams_data(stream);
+
+        if (strcmp(streams_worker(stream), worker) != 0 ||
+            rpc_call_client(ws->call) == rpc_call_client(call))
+            continue;
+        rpc_end(
+            call,
+            RPC_PERMISSION_DENIED,
+            "worker id %s is in use by another client; a worker makes a random one at its start",
+            worker);
+        return false;
+    }
+    return true;
+}
+
 static int open_stream(struct dispatch *d,
                        struct rpc_call *call,
                        const Request *request,
@@ -327,6 +347,7 @@ static int open_stream(struct dispatch *d,
             .kinds = (const char *const *)request->kinds,
             .n_kinds = request->n_kinds,
             .credits = request->credits,
+            .client = rpc_call_client(call),
             .data = ws,
         },
         &ws->stream,
@@ -373,6 +394,8 @@ void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, 
     }
     if (!may_serve(d, call, request) || !dispatch_worker_id_ok(call, request->worker_id))
         return;
+    if (!is_its_own(d, call, request->worker_id))
+        return;
     if (check_names(request, &err) < 0 || open_stream(d, call, request, &ws, &err) < 0) {
         rpc_end_err(call, &err);
         return;
@@ -382,7 +405,7 @@ void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, 
     struct take *take = take_up(ws, request);
 
     end_older(d, ws);
-    dispatch_all_named(d, request->worker_id);
+    dispatch_all_named(d, request->worker_id, rpc_call_client(call));
     d->crowd_changed = true;
     log_info(d->app->log,
              "worker_stream",

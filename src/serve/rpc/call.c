@@ -134,6 +134,7 @@ static void call_gone(struct rpc_call *call)
 void rpc_call_end_by_force(struct rpc_call *call, enum rpc_status status, const char *message)
 {
     call->busy++;
+    call->forced = true;
     call_gone(call);
     call_finish(call, status, message);
     call_leave(call);
@@ -202,6 +203,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     call->authorization = NULL;
     call->request = NULL;
     call->client = NULL;
+    call->forced = false;
     call->ops = NULL;
     call->data = NULL;
     call->started_us = now_us();
@@ -458,6 +460,11 @@ int64_t rpc_call_deadline_us(const struct rpc_call *call)
 void rpc_call_set_client(struct rpc_call *call, void *client)
 {
     call->client = client;
+}
+
+bool rpc_call_is_forced(const struct rpc_call *call)
+{
+    return call->forced;
 }
 
 void *rpc_call_client(const struct rpc_call *call)

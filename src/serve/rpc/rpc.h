@@ -139,6 +139,8 @@ void rpc_proceed(struct rpc_call *call);
 /* What the guard knows about the client; borrowed, and ended with rpc_end_client before it goes. */
 void rpc_call_set_client(struct rpc_call *call, void *client);
 void *rpc_call_client(const struct rpc_call *call);
+/* In `gone`: the server ends it, by its deadline or because it must; what is queued is sent all the same. */
+bool rpc_call_is_forced(const struct rpc_call *call);
 /* Ends every call of a client. */
 void rpc_end_client(struct rpc *rpc,
                     const void *client,

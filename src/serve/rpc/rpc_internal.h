@@ -55,6 +55,7 @@ struct rpc_call {
     struct arena body;   /* the request; cleared between messages of a client's stream */
     struct frame_reader reader;
     ProtobufCMessage *request; /* in body; NULL until it is complete */
+    bool forced;               /* ended by rpc_call_end_by_force */
     void *client;              /* the guard's; NULL until it said who it is */
     const struct rpc_call_ops *ops;
     void *data;
