@@ -122,7 +122,7 @@ def test_thousand_idle():
         assert committed <= 2 * seconds + 2, committed  # with the two of this test
         assert server.metric('pawl_workers') == 1000
         used = rss_kb(server)
-        assert used < 50 * 1024, f'{before} kB before, {used} kB with a thousand'
+        assert used < 50 * 1024 or 'ASAN_OPTIONS' in os.environ, f'{before} kB before, {used} kB with a thousand'
         # And one of them gets the next job, at once.
         start = time.monotonic()
         enqueue(db, 3)
