@@ -1285,6 +1285,7 @@ CREATE TABLE pawl.access (
     CONSTRAINT access_hash CHECK ((octet_length(hash) = 32)),
     CONSTRAINT access_name CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 128))),
     CONSTRAINT access_queues CHECK ((cardinality(queues) <= 64)),
+    CONSTRAINT access_queues_named CHECK (((''::text <> ALL (queues)) AND (array_position(queues, NULL::text) IS NULL))),
     CONSTRAINT access_scopes CHECK (((cardinality(scopes) > 0) AND (scopes <@ ARRAY['enqueue'::text, 'work'::text, 'read'::text, 'admin'::text])))
 );
 
