@@ -29,7 +29,8 @@ def main():
     stamp = os.path.join(folder, 'node_modules', '.pawl-lock')
     if not os.path.exists(stamp) or open(stamp, encoding='ascii').read() != wanted:
         try:
-            done = subprocess.run(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], cwd=folder, check=False,
+            done = subprocess.run(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1',
+                                   '--fetch-retry-mintimeout=2000'], cwd=folder, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=FETCH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             skip('npm could not fetch @grpc/grpc-js in time')

@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 
 import tap
 
 FETCH_TIMEOUT_S = 100
+FAILED_S = 300  # so long nobody else of the same run tries again
 
 
 class Unavailable(Exception):
@@ -42,9 +44,14 @@ def fetch(folder):
     stamp = os.path.join(folder, 'node_modules', '.pawl-lock')
     if os.path.exists(stamp) and open(stamp, encoding='ascii').read() == wanted:
         return
+    failed = os.path.join(folder, 'fetch-failed')
+    if os.path.exists(failed) and time.time() - os.path.getmtime(failed) < FAILED_S:
+        raise Unavailable('npm could not fetch the packages of tests/interop/clients/node/package-lock.json a moment ago')
+    with open(failed, 'w', encoding='ascii'):
+        pass
     try:
         done = subprocess.run(
-            ['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund'],
+            ['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1', '--fetch-retry-mintimeout=2000'],
             cwd=folder,
             check=False,
             stdout=subprocess.PIPE,
@@ -59,6 +66,7 @@ def fetch(folder):
     if done.returncode != 0:
         print('\n'.join('# ' + line for line in done.stdout.splitlines()))
         raise Unavailable('npm could not fetch the packages of tests/interop/clients/node/package-lock.json')
+    os.unlink(failed)
     with open(stamp, 'w', encoding='ascii') as f:
         f.write(wanted)
 
