@@ -15,8 +15,8 @@
 #include "cli/db.h"
 #include "cli/demo_machines.h"
 #include "cli/demo_view.h"
+#include "cli/demo_work.h"
 #include "cli/term.h"
-#include "cli/worker.h"
 #include "client/enqueue.h"
 #include "client/inspect.h"
 #include "pg/sync.h"
@@ -152,37 +152,26 @@ static int work(struct demo *demo, const struct target *target, struct pawl_err 
 {
     struct processes_handler handlers[N_PARTS];
     const char *queues[N_PARTS];
-    struct log quiet = *demo->cli->log;
 
-    /* Failed attempts are part of the show. */
-    quiet.level = quiet.level == LOG_DEBUG ? LOG_DEBUG : LOG_WARN;
     for (size_t p = 0; p < N_PARTS; p++) {
         handlers[p] = (struct processes_handler){parts[p].kind, parts[p].command};
         queues[p] = parts[p].queue;
     }
-    int rc = worker_run(&demo->worker,
-                        &(struct worker_options){
-                            .target = target,
-                            .queues = queues,
-                            .n_queues = N_PARTS,
-                            .handlers = handlers,
-                            .n_handlers = N_PARTS,
-                            .concurrency = CONCURRENCY,
-                            .lease_ms = 10 * MS_PER_S,
-                            .poll_ms = TICK_MS,
-                            .drain_ms = 2 * MS_PER_S,
-                            .log = &quiet,
-                            .tick = on_tick,
-                            .tick_ms = TICK_MS,
-                            .data = demo,
-                        },
-                        err);
-
-    if (rc == 0 && demo->err.code < 0) {
-        *err = demo->err;
-        rc = err->code;
-    }
-    return rc;
+    return demo_work(&demo->worker,
+                     (struct worker_options){
+                         .target = target,
+                         .queues = queues,
+                         .n_queues = N_PARTS,
+                         .handlers = handlers,
+                         .n_handlers = N_PARTS,
+                         .concurrency = CONCURRENCY,
+                         .log = demo->cli->log,
+                         .tick = on_tick,
+                         .tick_ms = TICK_MS,
+                         .data = demo,
+                     },
+                     &demo->err,
+                     err);
 }
 
 static int show_summary(struct demo *demo, struct pawl_err *err)

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/defer.h"
 #include "base/text.h"
+#include "cli/demo_work.h"
 #include "cli/steps.h"
-#include "cli/worker.h"
 #include "client/enqueue.h"
 #include "client/inspect.h"
 #include "client/signal.h"
@@ -190,33 +190,22 @@ static int work(struct show *show, const struct target *target, struct pawl_err 
     static const struct processes_handler handlers[] = {{"demo_order", order_command},
                                                         {"demo_parcel", parcel_command}};
     static const char *const queues[] = {QUEUE};
-    struct log quiet = *show->cli->log;
 
-    /* A lost parcel is part of the show. */
-    quiet.level = quiet.level == LOG_DEBUG ? LOG_DEBUG : LOG_WARN;
-    int rc = worker_run(&show->worker,
-                        &(struct worker_options){
-                            .target = target,
-                            .queues = queues,
-                            .n_queues = 1,
-                            .handlers = handlers,
-                            .n_handlers = 2,
-                            .concurrency = CONCURRENCY,
-                            .lease_ms = 10 * MS_PER_S,
-                            .poll_ms = TICK_MS,
-                            .drain_ms = 2 * MS_PER_S,
-                            .log = &quiet,
-                            .tick = on_tick,
-                            .tick_ms = TICK_MS,
-                            .data = show,
-                        },
-                        err);
-
-    if (rc == 0 && show->err.code < 0) {
-        *err = show->err;
-        rc = err->code;
-    }
-    return rc;
+    return demo_work(&show->worker,
+                     (struct worker_options){
+                         .target = target,
+                         .queues = queues,
+                         .n_queues = 1,
+                         .handlers = handlers,
+                         .n_handlers = 2,
+                         .concurrency = CONCURRENCY,
+                         .log = show->cli->log,
+                         .tick = on_tick,
+                         .tick_ms = TICK_MS,
+                         .data = show,
+                     },
+                     &show->err,
+                     err);
 }
 
 static int show_summary(struct show *show, struct pawl_err *err)
