@@ -212,15 +212,6 @@ static void a_strict_lane_that_changed_meanwhile_is_left_for_the_next_claim(void
 
 /* ── lanes: several together ── */
 
-static void take_together(struct sessions *t, struct taken *taken, int32_t limit, int32_t together)
-{
-    *taken = (struct taken){.asked = claim_of(t, limit)};
-    taken->asked.together = together;
-    job_claim_bind(begin(t->s), &taken->asked);
-    start(t, t->a, STMT(job_claim_lanes));
-    taken_read(taken, finish(t->a));
-}
-
 /* Some were looked for, some came along, one of these had been moved behind before. */
 static void several_of_a_lane_are_taken_together_and_fill_it_until_the_last_has_left(void **state)
 {
@@ -234,7 +225,7 @@ static void several_of_a_lane_are_taken_together_and_fill_it_until_the_last_has_
     testdb_exec(&t->s->db,
                 "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = due_at"
                 " WHERE id IN (2, 5)");
-    take_together(t, &all, 2, 4);
+    take_together(t, &all, t->a, 2, 4);
     assert_int_equal(all.n, 4); /* 3 and 4, and with them 2 and 5 */
     for (int row = 0; row < 4; row++) {
         int64_t id = job_claim_id(all.r, row);
@@ -264,7 +255,7 @@ static void one_of_several_that_is_tried_again_waits_for_the_others(void **state
     struct taken all;
 
     enqueue_in(t, "l", 3);
-    take_together(t, &all, 1, 3);
+    take_together(t, &all, t->a, 1, 3);
     assert_int_equal(all.n, 3);
     /* Settled, but the lane is not left yet. */
     assert_int_equal(step(t, t->a, settles(t, &all, 0, as(OUTCOME_RETRY))), 1);
@@ -297,7 +288,7 @@ static void only_lanes_with_one_place_no_rate_and_no_order_are_entered_together(
         /* The first claim of a strict lane makes it, and takes nothing. */
         if (i == 2)
             assert_int_equal(take_n(t, t->b, 5), 0);
-        take_together(t, &some, 5, 5);
+        take_together(t, &some, t->a, 5, 5);
         assert_int_equal(some.n, i == 0 ? 2 : 1);
         for (int row = 0; row < (int)some.n; row++)
             assert_false(job_claim_together(some.r, row));

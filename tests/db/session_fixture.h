@@ -171,13 +171,20 @@ static inline void taken_clear(struct taken *taken)
 }
 
 /* A claim that does not wait. */
-static inline struct taken *take(struct sessions *t, struct taken *taken, PGconn *conn, int32_t n)
+static inline struct taken *
+take_together(struct sessions *t, struct taken *taken, PGconn *conn, int32_t n, int32_t together)
 {
     *taken = (struct taken){.asked = claim_of(t, n)};
+    taken->asked.together = together;
     job_claim_bind(begin(t->s), &taken->asked);
     start(t, conn, STMT(job_claim_lanes));
     taken_read(taken, finish(conn));
     return taken;
+}
+
+static inline struct taken *take(struct sessions *t, struct taken *taken, PGconn *conn, int32_t n)
+{
+    return take_together(t, taken, conn, n, 1);
 }
 
 /* How many a claim takes, of which nothing else matters. */
