@@ -32,6 +32,7 @@ static const struct bench_case {
 #ifdef PAWL_WITH_SERVE
     {"serve", case_serve},
     {"workers", case_workers},
+    {"beside", case_beside},
 #endif
 };
 

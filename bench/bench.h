@@ -135,6 +135,13 @@ void bench_row_ratio(struct bench *b,
                      const struct series *measured,
                      const struct series *against,
                      double target);
+/* … must be at most target. */
+void bench_row_ratio_most(struct bench *b,
+                          const char *what,
+                          const char *unit,
+                          const struct series *measured,
+                          const struct series *against,
+                          double target);
 /* The median must be at most target; BENCH_NONE: just shown. against may be NULL. */
 void bench_row_limit(struct bench *b,
                      const char *what,
@@ -161,6 +168,7 @@ int case_library(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_machines(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_lanes(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_serve(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_beside(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_workers(struct bench *b, struct pawl_err *err) MUST_CHECK;
 
 #endif

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <math.h>
-#include <stdatomic.h>
-
+#include "bench/arrivals.h"
 #include "bench/callers.h"
 #include "bench/crew.h"
 #include "bench/gang.h"
@@ -17,9 +15,7 @@
 
 #define WAIT_MOST_MS   (10 * 60 * 1000)
 #define SINGLES        1000
-#define BETWEEN_MS     5
 #define FALL_ASLEEP_MS 1500
-#define ARRIVE_MOST_MS 10000
 #define PRODUCERS      256
 #define PRODUCE_MS     3000
 #define SPARE          30 /* connections that are not for producers */
@@ -119,56 +115,10 @@ static int drain(struct bench *b, struct pawl_err *err)
 
 /* --- from commit to worker --- */
 
-struct arrival {
-    atomic_int_least64_t at_us; /* of the job that was sent last; 0: not yet */
-    double *ms;
-    size_t n;
-};
-
-static void note_arrival(void *data, const struct job *job)
-{
-    struct arrival *arrival = data;
-
-    (void)job;
-    atomic_store(&arrival->at_us, bench_now_us());
-}
-
-static int send_one(struct bench *b, struct arrival *a, struct single *single, struct pawl_err *err)
-{
-    int64_t at_us = 0;
-
-    atomic_store(&a->at_us, 0);
-    int rc = single_send(single, false, err);
-
-    if (rc == 0)
-        rc = single_finish(single, err);
-    int64_t sent_us = bench_now_us();
-
-    while (rc == 0 && (at_us = atomic_load(&a->at_us)) == 0) {
-        rc = bench_go_on(b, err);
-        if (rc == 0 && bench_now_us() - sent_us > ARRIVE_MOST_MS * US_PER_MS)
-            rc = err_set(err, PAWL_ETIMEOUT, "a job did not arrive in time");
-        bench_sleep_ms(b, 1); /* the worker's clock counts, not ours */
-    }
-    /* It may be faster than the answer to the COMMIT. */
-    if (rc == 0)
-        a->ms[a->n++] = fmax(0, (double)(at_us - sent_us) / US_PER_MS);
-    bench_sleep_ms(b, BETWEEN_MS);
-    return rc;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static int latency(struct bench *b, struct pawl_err *err)
 {
     size_t n = b->options.quick ? SINGLES / 10 : SINGLES;
-    struct arrival a = {.ms = calloc(n, sizeof(double))};
+    struct arrivals a = {0};
     struct single single = {0};
     struct served served;
     struct gang gang;
@@ -177,10 +127,10 @@ static int latency(struct bench *b, struct pawl_err *err)
     struct series p99 = {0};
 
     bench_note(b, "serve: %zu single jobs to a worker that sleeps", n);
-    if (a.ms == NULL)
-        return err_set(err, PAWL_ENOMEM, "out of memory");
-    int rc = served_prepare(b, 0, err);
+    int rc = arrivals_init(&a, n, err);
 
+    if (rc == 0)
+        rc = served_prepare(b, 0, err);
     if (rc == 0)
         rc = served_start(b, &served, err);
     else
@@ -194,13 +144,12 @@ static int latency(struct bench *b, struct pawl_err *err)
                                                .log = b->options.log,
                                                .workers = 1,
                                                .concurrency = 1,
-                                               .started = note_arrival,
+                                               .started = arrivals_note,
                                                .data = &a},
                         err);
     if (rc == 0) {
         bench_sleep_ms(b, FALL_ASLEEP_MS);
-        for (size_t i = 0; rc == 0 && i < n; i++)
-            rc = send_one(b, &a, &single, err);
+        rc = arrivals_measure(b, &a, &single, err);
         if (gang_stop(&gang, &stop_err) < 0 && rc == 0) {
             *err = stop_err;
             rc = err->code;
@@ -209,13 +158,12 @@ static int latency(struct bench *b, struct pawl_err *err)
     single_deinit(&single);
     rc = served_finish(&served, rc, err);
     if (rc == 0) {
-        qsort(a.ms, a.n, sizeof(*a.ms), compare);
-        series_add(&p50, a.ms[a.n / 2]);
-        series_add(&p99, a.ms[a.n * 99 / 100]);
+        series_add(&p50, arrivals_percentile(&a, 50));
+        series_add(&p99, arrivals_percentile(&a, 99));
         bench_row_limit(b, "commit to worker, asleep, p50", "ms", &p50, NULL, 1.2);
         bench_row_limit(b, "commit to worker, asleep, p99", "ms", &p99, NULL, 4);
     }
-    free(a.ms);
+    arrivals_deinit(&a);
     return rc;
 }
 

@@ -141,8 +141,7 @@ static int crowds(struct bench *b, struct pawl_err *err)
     if (rc < 0)
         return rc;
     bench_row_ratio(b, "no-op jobs, 1000 workers / 8", "jobs/s", &c.many, &c.few, 0.8);
-    bench_row_limit(
-        b, "server's memory with 1000 workers at work", "MB", &c.memory, NULL, BENCH_NONE);
+    bench_row_limit(b, "server's memory with 1000 workers at work", "MB", &c.memory, NULL, 50);
     return 0;
 }
 

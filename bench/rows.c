@@ -88,6 +88,21 @@ void bench_row_ratio(struct bench *b,
     row->met = row->ratio >= target;
 }
 
+void bench_row_ratio_most(struct bench *b,
+                          const char *what,
+                          const char *unit,
+                          const struct series *measured,
+                          const struct series *against,
+                          double target)
+{
+    struct bench_row *row = row_add(b, what, unit, measured, against);
+
+    row->goal = GOAL_AT_MOST;
+    row->goal_on_ratio = true;
+    row->target = target;
+    row->met = row->ratio <= target;
+}
+
 void bench_row_limit(struct bench *b,
                      const char *what,
                      const char *unit,

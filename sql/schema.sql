@@ -1360,13 +1360,16 @@ CREATE TABLE pawl.held (
     token uuid NOT NULL,
     worker text NOT NULL,
     since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    lease_until timestamp with time zone NOT NULL
+    lease_until timestamp with time zone NOT NULL,
+    let_go boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 
 ALTER TABLE pawl.held OWNER TO pawl_owner;
 
-COMMENT ON TABLE pawl.held IS 'Running jobs that left the server that claimed them, each with a lease of its own';
+COMMENT ON TABLE pawl.held IS 'Running jobs of which their workers spoke to another server than the one that claimed them, each with a lease of its own';
+
+COMMENT ON COLUMN pawl.held.let_go IS 'The server that claimed the job has let go of it: only this lease counts';
 
 CREATE TABLE pawl.history (
     id bigint NOT NULL,
@@ -1717,12 +1720,14 @@ CREATE TABLE pawl.worker_wish (
     drain boolean DEFAULT false NOT NULL,
     credits integer,
     by_whom text DEFAULT SESSION_USER NOT NULL,
-    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    rate_per_s double precision,
+    CONSTRAINT worker_wish_rate CHECK ((rate_per_s > (0)::double precision))
 );
 
 ALTER TABLE pawl.worker_wish OWNER TO pawl_owner;
 
-COMMENT ON TABLE pawl.worker_wish IS 'What operators want of workers on streams: to drain, or another number of jobs';
+COMMENT ON TABLE pawl.worker_wish IS 'What operators want of workers on streams: to drain, another number of jobs, or no more than so many in a second';
 
 ALTER TABLE ONLY pawl.history ATTACH PARTITION pawl.history_default DEFAULT;
 

@@ -3,10 +3,13 @@
 -- Parameters: $1 int8[] ids of the parents, $2 text[] tokens of those that go on (NULL: the parent must be over),
 --             $3 bool[] cancel what is left
 -- Rows: none that mean anything
--- Locks: the parents, then the children, skipping those that others hold
+-- Locks: the parents, the highest id first, as settles do; the children of each, skipping those that others hold
 -- Index: job_parent, child_pkey, job_pkey
 -- Roles: worker
 SELECT
-FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bool[]))
-     AS i(id, token, cancel)
+FROM (SELECT p.id, p.token, p.cancel
+      FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bool[]))
+           AS p(id, token, cancel)
+      ORDER BY p.id DESC
+      OFFSET 0) AS i
 WHERE pawl.children_end(i.id, i.token::uuid, i.cancel)

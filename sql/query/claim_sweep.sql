@@ -1,12 +1,12 @@
--- Purpose: takes back the jobs of at most $1 claims whose lease has run out, and those that left their claim (pawl.held) and
---          whose own has: due again by the retry policy, or failed
+-- Purpose: takes back the jobs of at most $1 claims whose lease has run out, and those with a lease of their own (pawl.held)
+--          when that has, and their claim's has too or does not count any more: due again by the retry policy, or failed
 --          (parked, where its kind says so) when their attempts are used up, for a job that kills its worker must not come back for ever.
 -- Parameters: $1 int4 limit
--- Rows: id int8, state text: what the job is now (retrying, failed, parked, cancelled); and 0, lanes: some
---       lane is for lanes_mend
+-- Rows: id int8, state text: what the job is now (retrying, failed, parked, cancelled); orphans bool: it is over and had
+--       children, which are for children_end; true: with those that are left to be cancelled. And 0, lanes: some lane is for lanes_mend
 -- Locks: expired claims, then their jobs, skipping what others hold: a job that is being settled at this moment keeps its
 --        claim, and the next sweep looks at it again. It never waits, so it cannot deadlock with a settle.
--- Index: claim and held are read whole (they are tiny); held_pkey, job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
+-- Index: claim and held are read whole (they are tiny); claim_pkey, held_pkey, job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
 --        child_pkey, sleeper_pkey
 -- Roles: worker
 WITH expired AS MATERIALIZED (
@@ -19,6 +19,7 @@ WITH expired AS MATERIALIZED (
     FOR UPDATE OF c SKIP LOCKED
 ), of_claims AS MATERIALIZED (
     SELECT j.id, e.token, e.worker, j.cancel_by IS NOT NULL AS cancel, -- as it is once the row is locked
+           CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins,
            (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - e.claimed_at) * 1000000)::int8 AS run_us
     FROM expired AS e
     CROSS JOIN LATERAL pg_catalog.unnest(e.job_ids) AS ids(id)
@@ -29,11 +30,16 @@ WITH expired AS MATERIALIZED (
     SELECT h.job_id, h.token, h.worker, h.since
     FROM pawl.held AS h
     WHERE h.lease_until < pg_catalog.clock_timestamp()
+      -- Else the server that claimed it renews that claim for it. One that is expired and locked by others is left to the next.
+      AND (h.let_go
+           OR h.token IN (SELECT e.token FROM expired AS e)
+           OR NOT EXISTS (SELECT FROM pawl.claim AS c WHERE c.token = h.token))
     ORDER BY h.lease_until
     LIMIT 1000
     FOR UPDATE SKIP LOCKED
 ), alone AS MATERIALIZED (
     SELECT j.id, o.token, o.worker, j.cancel_by IS NOT NULL AS cancel,
+           CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins,
            (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - o.since) * 1000000)::int8 AS run_us
     FROM overdue AS o
     JOIN pawl.job AS j ON j.id = o.job_id AND j.token = o.token
@@ -55,24 +61,9 @@ WITH expired AS MATERIALIZED (
     WHERE j.id = l.id AND j.token = l.token
       AND (l.cancel OR j.attempt >= j.max_attempts AND NOT pawl.parks(j.kind))
     RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload, j.errors,
-              j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.step, j.state AS last_state, j.timeline,
+              j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.join_flags, j.step, j.state AS last_state, j.timeline,
               l.worker, l.run_us,
               (CASE WHEN j.cancel_by IS NULL THEN 'failed' ELSE 'cancelled' END)::pawl.state AS state
-), back AS (
-    UPDATE pawl.job AS j
-    SET token = NULL,
-        lane_due_at = NULL,
-        waits_for = CASE WHEN j.attempt >= j.max_attempts THEN 1 END,
-        due_at = CASE WHEN j.attempt >= j.max_attempts THEN 'infinity'
-                      ELSE least(j.deadline_at,
-                                 pg_catalog.clock_timestamp()
-                                 + pawl.retry_delay_ms(j.kind, j.attempt, j.retry, j.retry_base_ms, j.retry_cap_ms)::float8
-                                 * interval '1 millisecond') END,
-        errors = pawl.errors_add(j.errors, j.attempt, 'lost', 'the worker died or lost its lease', l.worker, l.run_us)
-    FROM lost AS l
-    WHERE j.id = l.id AND j.token = l.token AND NOT l.cancel
-      AND (j.attempt < j.max_attempts OR pawl.parks(j.kind))
-    RETURNING j.id, j.waits_for, j.queue, j.lane
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
@@ -106,17 +97,39 @@ WITH expired AS MATERIALIZED (
 ), parents AS MATERIALIZED (
     -- As they are when they are locked. A parent's number is lower than its children's: the order in which a child that ends,
     -- and is a parent itself, takes these locks.
-    SELECT f.parent_id AS id, p.joins
+    SELECT f.parent_id AS id, p.joins, false AS here
     FROM (SELECT DISTINCT g.parent_id FROM gone AS g WHERE g.join_of IS NOT NULL ORDER BY 1 DESC) AS f
     CROSS JOIN LATERAL (
         SELECT k.joins FROM pawl.job AS k WHERE k.id = f.parent_id AND k.children_left IS NOT NULL FOR UPDATE
     ) AS p
+    WHERE NOT EXISTS (SELECT FROM lost AS l WHERE l.id = f.parent_id)
+    UNION ALL
+    -- One that is taken back here itself: a statement changes a row once, so it counts below (back).
+    SELECT l.id, l.joins, true
+    FROM lost AS l
+    WHERE l.joins IS NOT NULL AND NOT EXISTS (SELECT FROM gone AS g WHERE g.id = l.id)
 ), counted AS MATERIALIZED (
     -- Children of an earlier join that their parent did not wait for count for nothing.
-    SELECT g.parent_id, pg_catalog.count(*)::int4 AS n, pg_catalog.bool_or(g.state <> 'done') AS any_failed
+    SELECT g.parent_id, l.here, pg_catalog.count(*)::int4 AS n, pg_catalog.bool_or(g.state <> 'done') AS any_failed
     FROM gone AS g
     JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
-    GROUP BY g.parent_id
+    GROUP BY g.parent_id, l.here
+), back AS (
+    UPDATE pawl.job AS j
+    SET token = NULL,
+        lane_due_at = NULL,
+        children_left = j.children_left - coalesce((SELECT f.n FROM counted AS f WHERE f.parent_id = j.id), 0),
+        waits_for = CASE WHEN j.attempt >= j.max_attempts THEN 1 END,
+        due_at = CASE WHEN j.attempt >= j.max_attempts THEN 'infinity'
+                      ELSE least(j.deadline_at,
+                                 pg_catalog.clock_timestamp()
+                                 + pawl.retry_delay_ms(j.kind, j.attempt, j.retry, j.retry_base_ms, j.retry_cap_ms)::float8
+                                 * interval '1 millisecond') END,
+        errors = pawl.errors_add(j.errors, j.attempt, 'lost', 'the worker died or lost its lease', l.worker, l.run_us)
+    FROM lost AS l
+    WHERE j.id = l.id AND j.token = l.token AND NOT l.cancel
+      AND (j.attempt < j.max_attempts OR pawl.parks(j.kind))
+    RETURNING j.id, j.waits_for, j.queue, j.lane
 ), joined AS (
     UPDATE pawl.job AS p
     SET children_left = p.children_left - f.n,
@@ -124,7 +137,7 @@ WITH expired AS MATERIALIZED (
                        AND (p.children_left - f.n <= p.join_at OR p.join_flags & 1 <> 0 AND f.any_failed)
                       THEN least(p.due_at, pg_catalog.clock_timestamp()) ELSE p.due_at END
     FROM counted AS f
-    WHERE p.id = f.parent_id
+    WHERE p.id = f.parent_id AND NOT f.here
     RETURNING CASE WHEN p.waits_for = 4 AND p.due_at <= pg_catalog.clock_timestamp()
                     AND (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = p.queue)
                    THEN pg_catalog.pg_notify('pawl_wake', p.queue) END AS told
@@ -154,11 +167,11 @@ WITH expired AS MATERIALIZED (
                                LIMIT 1) AS kept)
           = (SELECT pg_catalog.count(*) FROM of_claims AS l WHERE l.token = e.token)
 )
-SELECT id, state::text AS state
+SELECT id, state::text AS state, CASE WHEN g.riders & 32 <> 0 THEN coalesce(g.join_flags & 2, 0) <> 0 END AS orphans
 FROM gone AS g
 WHERE CASE WHEN g.watched THEN pg_catalog.pg_notify('pawl_done', g.id::text) IS NOT NULL ELSE true END
 UNION ALL
-SELECT id, CASE WHEN waits_for = 1 THEN 'parked' ELSE 'retrying' END FROM back
+SELECT id, CASE WHEN waits_for = 1 THEN 'parked' ELSE 'retrying' END, NULL FROM back
 UNION ALL
-SELECT 0, 'lanes'
+SELECT 0, 'lanes', NULL
 WHERE EXISTS (SELECT FROM stirred) OR EXISTS (SELECT FROM pawl.lane_stir)

@@ -207,6 +207,16 @@ WITH picked AS MATERIALIZED (
       AND l.name = ANY (ARRAY(SELECT k.lane FROM summed AS k)) -- or the planner might read all lanes
       AND s.room IS NOT NULL -- not one that was made here
       AND (s.n > 0 OR s.wait_s IS NOT NULL)
+), stirred AS (
+    -- Somebody was called into a strict lane in the place of an earlier one that was locked just then: lanes_mend calls that one.
+    INSERT INTO pawl.lane_stir (queue, name)
+    SELECT $1::text, s.lane
+    FROM summed AS s
+    WHERE s.room > 0 AND s.n = 0
+      AND s.lane IN (SELECT d.lane FROM doors AS d WHERE d.strict)
+      AND EXISTS (SELECT FROM pawl.job AS e
+                  WHERE e.queue = $1::text AND e.lane = s.lane AND e.id < s.last
+                    AND e.waits_for = 2 AND e.due_at = 'infinity')
 ), crowd AS MATERIALIZED (
     SELECT c.id
     FROM summed AS s

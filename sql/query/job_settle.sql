@@ -18,7 +18,7 @@
 -- Whether the end was asked for is read from the row once it is locked: a cancel that commits while this waits for it would
 -- else be seen by neither of the two statements below, and the job by nobody any more.
 WITH input AS MATERIALIZED (
-    SELECT i.*, j.cancel_by IS NOT NULL AS cancel
+    SELECT i.*, j.cancel_by IS NOT NULL AS cancel, CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins
     FROM ROWS FROM (
              pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::int2[]),
              pg_catalog.unnest($4::int8[]), pg_catalog.unnest($5::bytea[]), pg_catalog.unnest($6::text[]),
@@ -42,40 +42,6 @@ WITH input AS MATERIALIZED (
               (CASE WHEN i.outcome = 1 THEN 'done'
                     WHEN i.outcome = 5 OR j.cancel_by IS NOT NULL THEN 'cancelled'
                     ELSE 'failed' END)::pawl.state AS state
-), kept AS (
-    UPDATE pawl.job AS j
-    SET token = NULL,
-        lane_due_at = CASE WHEN i.outcome = 6 THEN j.lane_due_at END,
-        attempt = CASE WHEN i.outcome IN (2, 3) THEN j.attempt ELSE j.attempt - 1 END,
-        -- One that is released waits on for its signal or its children: its claim was for nothing.
-        waits_for = CASE WHEN i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts THEN 1::int2
-                         WHEN i.outcome = 6 THEN j.waits_for END,
-        due_at = CASE WHEN i.outcome = 6 THEN j.due_at
-                      WHEN i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts THEN 'infinity'
-                      ELSE least(j.deadline_at,
-                                 pg_catalog.clock_timestamp()
-                                 + (CASE WHEN i.delay_ms >= 0 THEN i.delay_ms
-                                         ELSE pawl.retry_delay_ms(j.kind, j.attempt, j.retry, j.retry_base_ms,
-                                                                  j.retry_cap_ms) END)::float8
-                                 * interval '1 millisecond')
-                 END,
-        errors = CASE WHEN i.outcome IN (2, 3)
-                      THEN pawl.errors_add(j.errors, j.attempt,
-                                           CASE i.outcome WHEN 2 THEN 'transient' ELSE 'permanent' END,
-                                           i.error, $8::text, i.run_us)
-                      ELSE j.errors
-                 END
-    FROM input AS i
-    WHERE j.id = i.id
-      AND j.token = i.token
-      AND NOT i.cancel
-      AND (i.outcome IN (4, 6)
-           OR i.outcome = 2 AND j.attempt < j.max_attempts
-           OR i.outcome IN (2, 3) AND pawl.parks(j.kind))
-    RETURNING i.n, i.outcome, j.waits_for,
-              CASE WHEN j.due_at < 'infinity'
-                   THEN (pg_catalog.date_part('epoch', j.due_at - pg_catalog.clock_timestamp()) * 1000::float8)::int8
-              END AS due_ms
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
@@ -114,17 +80,58 @@ WITH input AS MATERIALIZED (
 ), parents AS MATERIALIZED (
     -- As they are when they are locked. A parent's number is lower than its children's: the order in which a child that ends,
     -- and is a parent itself, takes these locks.
-    SELECT f.parent_id AS id, p.joins
+    SELECT f.parent_id AS id, p.joins, false AS here
     FROM (SELECT DISTINCT g.parent_id FROM gone AS g WHERE g.join_of IS NOT NULL ORDER BY 1 DESC) AS f
     CROSS JOIN LATERAL (
         SELECT k.joins FROM pawl.job AS k WHERE k.id = f.parent_id AND k.children_left IS NOT NULL FOR UPDATE
     ) AS p
+    WHERE NOT EXISTS (SELECT FROM input AS i WHERE i.id = f.parent_id)
+    UNION ALL
+    -- One that is settled here itself, to be tried again: a statement changes a row once, so it counts below (kept).
+    SELECT i.id, i.joins, true
+    FROM input AS i
+    WHERE i.joins IS NOT NULL AND NOT EXISTS (SELECT FROM gone AS g WHERE g.id = i.id)
 ), counted AS MATERIALIZED (
     -- Children of an earlier join that their parent did not wait for count for nothing.
-    SELECT g.parent_id, pg_catalog.count(*)::int4 AS n, pg_catalog.bool_or(g.state <> 'done') AS any_failed
+    SELECT g.parent_id, l.here, pg_catalog.count(*)::int4 AS n, pg_catalog.bool_or(g.state <> 'done') AS any_failed
     FROM gone AS g
     JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
-    GROUP BY g.parent_id
+    GROUP BY g.parent_id, l.here
+), kept AS (
+    UPDATE pawl.job AS j
+    SET token = NULL,
+        lane_due_at = CASE WHEN i.outcome = 6 THEN j.lane_due_at END,
+        children_left = j.children_left - coalesce((SELECT f.n FROM counted AS f WHERE f.parent_id = j.id), 0),
+        attempt = CASE WHEN i.outcome IN (2, 3) THEN j.attempt ELSE j.attempt - 1 END,
+        -- One that is released waits on for its signal or its children: its claim was for nothing.
+        waits_for = CASE WHEN i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts THEN 1::int2
+                         WHEN i.outcome = 6 THEN j.waits_for END,
+        due_at = CASE WHEN i.outcome = 6 THEN j.due_at
+                      WHEN i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts THEN 'infinity'
+                      ELSE least(j.deadline_at,
+                                 pg_catalog.clock_timestamp()
+                                 + (CASE WHEN i.delay_ms >= 0 THEN i.delay_ms
+                                         ELSE pawl.retry_delay_ms(j.kind, j.attempt, j.retry, j.retry_base_ms,
+                                                                  j.retry_cap_ms) END)::float8
+                                 * interval '1 millisecond')
+                 END,
+        errors = CASE WHEN i.outcome IN (2, 3)
+                      THEN pawl.errors_add(j.errors, j.attempt,
+                                           CASE i.outcome WHEN 2 THEN 'transient' ELSE 'permanent' END,
+                                           i.error, $8::text, i.run_us)
+                      ELSE j.errors
+                 END
+    FROM input AS i
+    WHERE j.id = i.id
+      AND j.token = i.token
+      AND NOT i.cancel
+      AND (i.outcome IN (4, 6)
+           OR i.outcome = 2 AND j.attempt < j.max_attempts
+           OR i.outcome IN (2, 3) AND pawl.parks(j.kind))
+    RETURNING i.n, i.outcome, j.waits_for,
+              CASE WHEN j.due_at < 'infinity'
+                   THEN (pg_catalog.date_part('epoch', j.due_at - pg_catalog.clock_timestamp()) * 1000::float8)::int8
+              END AS due_ms
 ), joined AS (
     UPDATE pawl.job AS p
     SET children_left = p.children_left - f.n,
@@ -132,7 +139,7 @@ WITH input AS MATERIALIZED (
                        AND (p.children_left - f.n <= p.join_at OR p.join_flags & 1 <> 0 AND f.any_failed)
                       THEN least(p.due_at, pg_catalog.clock_timestamp()) ELSE p.due_at END
     FROM counted AS f
-    WHERE p.id = f.parent_id
+    WHERE p.id = f.parent_id AND NOT f.here
     RETURNING CASE WHEN p.waits_for = 4 AND p.due_at <= pg_catalog.clock_timestamp()
                     AND (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = p.queue)
                    THEN pg_catalog.pg_notify('pawl_wake', p.queue) END AS told

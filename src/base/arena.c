@@ -96,7 +96,7 @@ void arena_clear(struct arena *arena)
 static struct arena_block *block_new(struct arena *arena, size_t size)
 {
     struct arena_block *head = arena->blocks;
-    size_t ordinary = ARENA_BLOCK_MIN;
+    size_t ordinary = arena->first > 0 ? arena->first : ARENA_BLOCK_MIN;
 
     if (head)
         ordinary = head->size < ARENA_BLOCK_MAX / 2 ? head->size * 2 : ARENA_BLOCK_MAX;

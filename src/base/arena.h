@@ -17,7 +17,8 @@ struct arena {
     struct arena_block *blocks; /* owned; newest first */
     size_t used;                /* bytes handed out, padding included */
     size_t max;                 /* bytes it may hand out; never 0 */
-    bool starved;               /* something failed for want of memory, not for max */
+    size_t first; /* of the first block, where there are thousands of small ones; 0: as usual */
+    bool starved; /* something failed for want of memory, not for max */
 };
 
 /* max is a promise to the rest of the process: what grows on outside input stays below it. */

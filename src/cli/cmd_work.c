@@ -164,7 +164,7 @@ static void say_why_nothing(struct cli *cli, const struct worker_options *option
     struct held held = {.options = options};
     struct pawl_err ignored;
 
-    if (cli_open(cli, options->target, &conn, &ignored) == 0 &&
+    if (options->target != NULL && cli_open(cli, options->target, &conn, &ignored) == 0 &&
         client_queue_list(conn, 1, note_held, &held, &ignored) < 0)
         held = (struct held){.options = options};
     if (held.all) {
@@ -229,7 +229,6 @@ static int check_server_usage(struct cli *cli, struct pawl_err *err)
         bool given;
         const char *name;
     } local[] = {
-        {options->once, "--once"},
         {options->unprepared, "--unprepared"},
         {options->min_concurrency > 0, "--min-concurrency"},
         {options->rollout > 0, "--rollout"},

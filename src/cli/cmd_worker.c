@@ -1,4 +1,9 @@
-/* pawl worker: who runs jobs, and draining one. */
+/* pawl worker: who runs jobs, and what is wanted of those on streams. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/defer.h"
 #include "cli/cells.h"
@@ -6,6 +11,9 @@
 #include "cli/db.h"
 #include "client/workers.h"
 #include "pg/sync.h"
+
+#define RATE_UNIT_S 1000 /* rates are whole numbers of jobs in so many seconds */
+#define RATE_MAX    1000000
 
 static const struct out_column columns[] = {
     {"id", "WORKER", OUT_TEXT},
@@ -16,6 +24,7 @@ static const struct out_column columns[] = {
     {"slots", "SLOTS", OUT_INT},
     {"running", "RUNNING", OUT_INT},
     {"ended", NULL, OUT_INT},
+    {"rate_per_s", "RATE/S", OUT_TEXT},
     {"draining", "DRAINING", OUT_BOOL},
     {"started_at", "SINCE", OUT_TIME},
     {"beat_at", "SEEN", OUT_TIME},
@@ -40,6 +49,7 @@ static void show_worker(void *data, const struct worker_view *worker)
         out_int(out, worker->ended);
     else
         out_null(out);
+    out_text(out, worker->rate_per_s);
     out_int(out, worker->draining);
     if (worker->draining)
         out_tone(out, TONE_BAD);
@@ -72,7 +82,24 @@ static int run_list(struct cli *cli, struct pawl_err *err)
     return rc;
 }
 
-static int ask(struct cli *cli, bool drain, int32_t credits, struct pawl_err *err)
+static void say_told(struct cli *cli, const char *worker, const struct worker_wish *wish)
+{
+    if (wish->drain)
+        cli_note(cli, "worker %s finishes what it has and gets no more", worker);
+    if (wish->credits > 0)
+        cli_note(cli, "worker %s holds at most %d jobs at once", worker, (int)wish->credits);
+    else if (wish->credits == 0)
+        cli_note(cli, "worker %s holds as many jobs as it asked for", worker);
+    if (wish->per_1000_s > 0)
+        cli_note(cli,
+                 "worker %s is given at most %g jobs in a second",
+                 worker,
+                 (double)wish->per_1000_s / RATE_UNIT_S);
+    else if (wish->per_1000_s == 0)
+        cli_note(cli, "worker %s is given jobs as fast as it ends them", worker);
+}
+
+static int ask(struct cli *cli, const struct worker_wish *wish, struct pawl_err *err)
 {
     struct target target;
     CLEANUP(sync_close)
@@ -82,37 +109,63 @@ static int ask(struct cli *cli, bool drain, int32_t credits, struct pawl_err *er
     for (size_t i = 0; rc == 0 && i < cli->n_args; i++) {
         bool found;
 
-        rc = client_worker_ask(conn, cli->args[i], drain, credits, &found, err);
+        rc = client_worker_ask(conn, cli->args[i], wish, &found, err);
         if (rc < 0)
             return cli_denied(&target, "pawl_server", err);
-        if (!found)
+        if (found)
+            say_told(cli, cli->args[i], wish);
+        else
             cli_note(cli,
                      "worker %s is on no server's stream at present; it is told when it comes",
                      cli->args[i]);
-        else if (drain)
-            cli_note(cli, "worker %s finishes what it has and gets no more", cli->args[i]);
-        else if (credits > 0)
-            cli_note(cli, "worker %s holds at most %d jobs at once", cli->args[i], (int)credits);
-        else
-            cli_note(cli, "worker %s holds as many jobs as it asked for", cli->args[i]);
     }
     return rc;
 }
 
 static int run_drain(struct cli *cli, struct pawl_err *err)
 {
-    return ask(cli, true, -1, err);
+    return ask(cli, &(struct worker_wish){.drain = true, .credits = -1, .per_1000_s = -1}, err);
 }
 
 struct limit_options {
-    int64_t credits;
+    int64_t credits; /* -1: not given */
+    const char *rate;
 };
+
+static void limit_defaults(void *data)
+{
+    struct limit_options *options = data;
+
+    options->credits = -1;
+}
+
+static int
+rate_read(struct cli *cli, const char *text, int64_t *ret_per_1000_s, struct pawl_err *err)
+{
+    char *end;
+    double rate = strtod(text, &end) * RATE_UNIT_S;
+
+    if (end == text || (strcmp(end, "") != 0 && strcmp(end, "/s") != 0) || !isfinite(rate) ||
+        rate < 0 || rate > RATE_MAX * RATE_UNIT_S || (rate > 0 && rate < 1))
+        return verb_usage(
+            cli,
+            err,
+            "--rate \"%.40s\" is not 0, or a number of jobs per second from 0.001 to %d",
+            text,
+            RATE_MAX);
+    *ret_per_1000_s = llround(rate);
+    return 0;
+}
 
 static int run_limit(struct cli *cli, struct pawl_err *err)
 {
     const struct limit_options *options = cli->options;
+    struct worker_wish wish = {.credits = (int32_t)options->credits, .per_1000_s = -1};
+    int rc = options->rate != NULL ? rate_read(cli, options->rate, &wish.per_1000_s, err) : 0;
 
-    return ask(cli, false, (int32_t)options->credits, err);
+    if (rc == 0 && options->rate == NULL && options->credits < 0)
+        wish.credits = 0, wish.per_1000_s = 0; /* no limits */
+    return rc == 0 ? ask(cli, &wish, err) : rc;
 }
 
 static const struct verb verb_worker_list = {
@@ -142,22 +195,29 @@ static const struct option_spec limit_options[] = {
      .kind = OPTION_INT,
      .offset = offsetof(struct limit_options, credits),
      .value = "N",
-     .help = "Hold at most N jobs at once; 0 is what the worker asked for (default 0)",
+     .help = "Hold at most N jobs at once; 0 is what the worker asked for",
      .min = 0,
      .max = 10000},
+    {.name = "rate",
+     .letter = 'r',
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct limit_options, rate),
+     .value = "N",
+     .help = "Be given at most N jobs in a second, e.g. 10/s or 0.5; 0 is no limit"},
     {0},
 };
 
 static const struct verb verb_worker_limit = {
     .name = "limit",
-    .summary = "Change how many jobs a worker may hold at once",
+    .summary = "Change how many jobs a worker may hold at once, and how fast it gets them",
     .description =
-        "For workers on the stream of a server, named by their ids. Never more than the worker asked for; what it has, it "
-        "keeps.",
+        "For workers on the stream of a server, named by their ids. Never more at once than the worker asked for; what it has, it "
+        "keeps. The server keeps both limits, and tells the worker. What is not given stays as it is; without an option both limits go.",
     .args = "WORKER…",
     .min_args = 1,
     .max_args = VERB_ARGS_ANY,
     .options = limit_options,
+    .defaults = limit_defaults,
     .options_size = sizeof(struct limit_options),
     .run = run_limit,
 };
@@ -173,6 +233,8 @@ static const struct example examples[] = {
     {"pawl worker list", "Who is there, and how busy."},
     {"pawl worker drain 6ad2e0c1-3d7f-4ab1-9f58-6c1c8f1f9a55", "Before its machine goes."},
     {"pawl worker limit -n 2 6ad2e0c1-3d7f-4ab1-9f58-6c1c8f1f9a55", "Two jobs at once, no more."},
+    {"pawl worker limit --rate 5/s 6ad2e0c1-3d7f-4ab1-9f58-6c1c8f1f9a55",
+     "Five jobs in a second, no more."},
     {NULL, NULL},
 };
 

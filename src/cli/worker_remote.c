@@ -55,6 +55,7 @@ int remote_work_open(struct worker *worker, struct pawl_err *err)
                                     .prefetch = o->prefetch,
                                     .lease_ms = o->lease_ms,
                                     .drain_ms = o->drain_ms,
+                                    .until_empty = o->until_empty,
                                     .clock = &clock_system,
                                     .log = o->log,
                                     .started = on_started,

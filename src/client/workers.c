@@ -24,8 +24,7 @@ int client_worker_list(PGconn *conn, worker_view_fn fn, void *data, struct pawl_
 
 int client_worker_ask(PGconn *conn,
                       const char *worker,
-                      bool drain,
-                      int32_t credits,
+                      const struct worker_wish *wish,
                       bool *ret_found,
                       struct pawl_err *err)
 {
@@ -34,7 +33,7 @@ int client_worker_ask(PGconn *conn,
     int rc;
 
     query_begin(&q, 0);
-    worker_ask_bind(&q.params, worker, drain, credits);
+    worker_ask_bind(&q.params, worker, wish);
     rc = query_run(&q, conn, STMT(worker_ask), err);
     if (rc == 0)
         *ret_found = worker_ask_row(q.result);

@@ -14,8 +14,7 @@ int client_worker_list(PGconn *conn, worker_view_fn fn, void *data, struct pawl_
 /* As worker_ask_bind. ret_found: its stream is open at some server, as far as is known. */
 int client_worker_ask(PGconn *conn,
                       const char *worker,
-                      bool drain,
-                      int32_t credits,
+                      const struct worker_wish *wish,
                       bool *ret_found,
                       struct pawl_err *err) MUST_CHECK;
 

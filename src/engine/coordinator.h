@@ -98,6 +98,11 @@ int coordinator_set_source(struct coordinator *c,
                            const char *const *kinds,
                            size_t n_kinds) MUST_CHECK;
 
+/* For hands with `room`: this source is looked at again, whatever is known of it. */
+void coordinator_wake_source(struct coordinator *c, size_t source);
+/* It was, and nothing was found. */
+bool coordinator_source_empty(const struct coordinator *c, size_t source);
+
 /* Runs that another process claimed and whose outcomes come by this one: rows of job_held, which it takes. They count as running here, and
  * the caller reports each of them to `finished` at once: run i of the answer belongs to row i. Leases and claims stay
  * the other's. NULL: no memory, and the result is still the caller's. */

@@ -8,8 +8,8 @@
 #include "engine/slot.h"
 #include "pg/conn.h"
 
-/* Children of machines that go on though not all are finished, and that end then. Before the settle,
- * while the token still proves that the machine is ours. Adds a statement, or none: ret_added.
+/* Children of machines that go on though not all are finished: nobody's from then on, and ended if that
+ * was asked for. Before the settle, while the token still proves that the machine is ours. Adds a statement, or none: ret_added.
  * PAWL_ENOMEM or PAWL_EFULL: the batch cannot hold it. */
 int settle_let_go(struct batch *batch, struct slot *const *slots, size_t n, size_t *ret_added)
     MUST_CHECK;

@@ -89,6 +89,19 @@ int coordinator_set_source(struct coordinator *c,
     return 0;
 }
 
+void coordinator_wake_source(struct coordinator *c, size_t source)
+{
+    scan_wake(&c->scans[source]);
+    /* The answer that is on its way may be older than what is looked for. */
+    if (c->asking != NULL && c->asking_queue == source)
+        c->called_while_asking = true;
+}
+
+bool coordinator_source_empty(const struct coordinator *c, size_t source)
+{
+    return c->scans[source].empty;
+}
+
 struct claim *coordinator_adopt(struct coordinator *c, PGresult *result)
 {
     struct claim *claim = claim_new(&(struct job_claim){.queue = ""});

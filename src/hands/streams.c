@@ -43,6 +43,27 @@ static void run_uncount(struct stream_run *run)
     stream_update(stream);
 }
 
+/* Its outcome has come by this stream, which may not end before that is committed: the job may be due again then. */
+static void run_reported_by(struct stream_run *run, struct stream *stream)
+{
+    stream->ended++;
+    if (!stream->options.until_empty)
+        return;
+    run->reporter = stream;
+    stream->n_reported++;
+}
+
+static void run_forget_reporter(struct stream_run *run)
+{
+    struct stream *stream = run->reporter;
+
+    run->reporter = NULL;
+    if (stream == NULL)
+        return;
+    stream->n_reported--;
+    stream_look(stream);
+}
+
 static struct stream_run *run_new(struct streams *streams, int64_t job_id)
 {
     struct stream_run *run = calloc(1, sizeof(*run));
@@ -54,8 +75,10 @@ static struct stream_run *run_new(struct streams *streams, int64_t job_id)
     run->job_id = job_id;
     /* A step of it that is being settled is on no list: once another is found in its place, its stream could not find it when it
      * closes. */
-    if (old != NULL && old->place == PLACE_REPORTED)
+    if (old != NULL && old->place == PLACE_REPORTED) {
         run_uncount(old);
+        run_forget_reporter(old);
+    }
     if (map_put(&streams->runs, &job_id, sizeof(job_id), run) < 0) {
         free(run);
         return NULL;
@@ -102,7 +125,7 @@ void streams_report(struct streams *streams, struct stream_run *run, const struc
 {
     assert(run->place == PLACE_SENT || run->place == PLACE_LEAVING);
     if (run->stream != NULL)
-        run->stream->ended++;
+        run_reported_by(run, run->stream);
     /* A step that goes on at once may stay here, and then needs the credit it has. */
     if (outcome->kind != OUTCOME_NEXT || outcome->delay_ms > 0)
         run_uncount(run);
@@ -121,17 +144,20 @@ void streams_move(struct streams *streams, struct stream_run *run, struct stream
     list_push(&to->runs, &run->link);
 }
 
-struct stream_run *streams_add_away(struct streams *streams, int64_t job_id, struct stream *stream)
+void streams_add_away(struct streams *streams,
+                      int64_t job_id,
+                      struct stream *stream,
+                      const unsigned char ticket[STREAM_TICKET_LEN])
 {
     struct stream_run *run = run_new(streams, job_id);
 
     if (run == NULL)
-        return NULL;
+        return;
+    memcpy(run->ticket, ticket, STREAM_TICKET_LEN);
     run->place = PLACE_AWAY;
     run->seen_us = now_us(streams);
     run_count(run, stream);
     list_push(&stream->runs, &run->link);
-    return run;
 }
 
 struct stream_run *streams_adopt(struct streams *streams, struct stream_run *away, struct run *run)
@@ -141,7 +167,7 @@ struct stream_run *streams_adopt(struct streams *streams, struct stream_run *awa
     if (found == NULL)
         return NULL;
     if (found->stream != NULL)
-        found->stream->ended++;
+        run_reported_by(found, found->stream);
     run_uncount(found);
     list_remove(&found->link);
     found->place = PLACE_REPORTED;
@@ -159,17 +185,19 @@ void streams_forget_away(struct streams *streams, struct stream_run *run)
 
 /* ── leaving ── */
 
-/* lost: nothing is left of its lease, and nobody is waited for. */
-static void leave(struct streams *streams, struct stream_run *run, bool lost)
+/* silent: nothing is left of its lease, as far as is known here, and nobody is waited for. */
+static void leave(struct streams *streams, struct stream_run *run, bool silent)
 {
-    run->worker = run->stream != NULL ? strdup(run->stream->worker) : NULL;
-    run->client = run->stream != NULL ? run->stream->options.client : NULL;
-    run_uncount(run);
+    free(run->worker);
+    run->worker = strdup(run->stream->worker);
+    run->client = run->stream->options.client;
+    if (!silent)
+        run_uncount(run);
     run->place = PLACE_LEAVING;
     run->on_its_way = false;
-    run->left_us = lost ? 0 : now_us(streams);
+    run->left_us = silent ? 0 : now_us(streams);
     list_remove(&run->link);
-    if (lost)
+    if (silent)
         list_unshift(&streams->leaving, &run->link);
     else
         list_push(&streams->leaving, &run->link);
@@ -178,6 +206,23 @@ static void leave(struct streams *streams, struct stream_run *run, bool lost)
 void streams_left(struct streams *streams, struct stream_run *run)
 {
     assert(run->place == PLACE_LEAVING);
+    if (run->stream == NULL) {
+        run_free(streams, run);
+        return;
+    }
+    run->place = PLACE_AWAY;
+    run->run = NULL;
+    run->seen_us = now_us(streams);
+    list_remove(&run->link);
+    list_push(&run->stream->runs, &run->link);
+}
+
+void streams_lost(struct streams *streams, struct stream_run *run)
+{
+    assert(run->place == PLACE_LEAVING);
+    if (run->stream != NULL)
+        streams->options.stop(streams->options.data, run, STOP_LOST);
+    run_uncount(run);
     run_free(streams, run);
 }
 
@@ -213,10 +258,13 @@ void stream_drop_runs(struct stream *stream)
             leave(streams, run, false);
         }
     }
-    /* Steps that are being settled, and would have gone on here. */
-    while (stream->held > 0 && (run = map_next(&streams->runs, &pos, NULL, NULL)) != NULL) {
+    /* Steps that are being settled, and would have gone on here; and runs of which nothing was heard. */
+    while ((stream->held > 0 || stream->n_reported > 0) &&
+           (run = map_next(&streams->runs, &pos, NULL, NULL)) != NULL) {
         if (run->stream == stream)
             run_uncount(run);
+        if (run->reporter == stream)
+            run_forget_reporter(run);
     }
     if (!list_empty(&streams->leaving))
         streams->options.leaving(streams->options.data);
@@ -243,7 +291,6 @@ void streams_tick(struct streams *streams)
                 continue;
             }
             if (silent) {
-                streams->options.stop(streams->options.data, run, STOP_LOST);
                 leave(streams, run, true);
                 any = true;
                 continue;
@@ -392,8 +439,10 @@ static void streams_flush(struct hands *hands)
             list_push(&back, &run->link);
             continue;
         }
-        if (run->stream == NULL)
+        if (run->stream == NULL) {
+            stream_count_given(stream);
             run_count(run, stream);
+        }
         list_push(&stream->outbox, &run->link);
         if (list_empty(&stream->touched))
             list_push(&touched, &stream->touched);
@@ -447,6 +496,7 @@ static void streams_on_settled(struct hands *hands, struct run *run, const char 
     if (mine == NULL)
         return;
     streams->options.settled(streams->options.data, mine, state, unsure);
+    run_forget_reporter(mine);
     if (state != NULL && strcmp(state, "running") == 0) {
         mine->steps++;
         return;

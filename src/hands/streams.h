@@ -9,8 +9,10 @@
  *
  *     run ─► FRESH ──flush──► SENT ──streams_report──► REPORTED ─► settled ─► gone
  *                 │            │                          ▲   └─ "running" ─► run (the same stream)
- *                 └─ no room   └─ its stream ended: released if it never left, else LEAVING ─► streams_left
- *     AWAY: another server claimed it, and its worker is on a stream here: takes a credit, nothing more
+ *                 └─ no room   ├─ its stream ended: released if it never left, else LEAVING ─► streams_left
+ *                              └─ nothing was heard of it for a lease: LEAVING, and on its stream until that
+ *                                 is known to be true ─► streams_lost, or AWAY
+ *     AWAY: it has a lease of its own, and its worker is on a stream here: takes a credit, nothing more
  *
  * Coordinator's thread only.
  */
@@ -34,6 +36,7 @@
 #define STREAM_CREDITS_MAX  10000
 #define STREAM_BATCH_MAX    256 /* jobs in one message */
 #define STREAM_TICKET_LEN   16
+#define STREAMS_PACE_MS     50
 
 struct streams;
 struct stream;
@@ -45,20 +48,23 @@ struct stream_run {
     struct list
         link; /* FRESH, LEAVING: of all; SENT, AWAY: of its stream, in the order of sending */
     int64_t job_id;
-    struct run *run;       /* NULL: AWAY */
-    struct stream *stream; /* whose credit it takes; NULL: its stream has ended */
+    struct run *run;         /* NULL: AWAY */
+    struct stream *reporter; /* REPORTED: one that waits for its settling to end; NULL: none */
+    struct stream
+        *stream; /* whose credit it takes; NULL: its stream has ended, or its outcome has come */
     enum stream_place place;
     uint64_t at;     /* where its message begins in all that was sent on the stream; the owner's */
     int64_t sent_us; /* steady clock */
     int64_t seen_us; /* the worker's last sign of life for it */
     char *worker;    /* owned; LEAVING: whose it was */
-    const void *client;                      /* likewise */
-    int64_t left_us;                         /* LEAVING: since when; 0: its lease is over */
-    uint64_t named;                          /* the owner's: when its worker last named it */
-    bool on_its_way;                         /* LEAVING: the owner's statement is under way */
-    bool cancelled;                          /* its end was asked for */
-    unsigned char steps;                     /* of a machine that went on here */
-    bool told_timeout;                       /* it was said that it runs too long */
+    const void *client;  /* likewise */
+    int64_t left_us;     /* LEAVING: since when; 0: its lease is over */
+    uint64_t named;      /* the owner's: when its worker last named it */
+    bool on_its_way;     /* LEAVING: the owner's statement is under way */
+    bool kept;           /* the owner's: a lease that is not over stands for it */
+    bool cancelled;      /* its end was asked for */
+    unsigned char steps; /* of a machine that went on here */
+    bool told_timeout;   /* it was said that it runs too long */
     unsigned char ticket[STREAM_TICKET_LEN]; /* the owner's */
     void *data;                              /* the owner's: who waits for its answer */
 };
@@ -70,6 +76,9 @@ struct streams_options {
     /* A source that the coordinator shall know: coordinator_set_source. */
     int (*set_source)(
         void *data, size_t source, const char *queue, const char *const *kinds, size_t n_kinds);
+    /* For streams that are to end: looks at a source again; nothing was found there: coordinator_wake_source, coordinator_source_empty. */
+    void (*look)(void *data, size_t source);
+    bool (*empty)(void *data, size_t source);
     /* Sends jobs as one message. PAWL_EFULL: the worker does not read, nothing was sent, and streams_writable follows.
      * Any other error: nothing was sent, and nothing can be: the owner closes the stream soon. */
     int (*assign)(void *data, struct stream *stream, struct stream_run *const *runs, size_t n);
@@ -99,6 +108,7 @@ struct stream_options {
     const char *const *kinds;
     size_t n_kinds;
     uint32_t credits;
+    bool until_empty;   /* it is over when nothing is due for it: streams_is_over */
     const void *client; /* the owner's: who has opened it; compared, not looked into */
     void *data;         /* the owner's */
 };
@@ -112,7 +122,17 @@ void streams_begin(struct stream *stream);
 /* What never left is released, what may have started is LEAVING. */
 void streams_close(struct stream *stream);
 
+/* One that is open until_empty: nothing is due for it, it holds nothing, and what it reported is settled. */
+bool streams_is_over(const struct stream *stream);
+
 void streams_set_credits(struct stream *stream, uint32_t credits);
+/* So many jobs in 1000 seconds at most; 0: no limit. Those it has count for nothing. */
+void streams_set_rate(struct stream *stream, int64_t per_1000_s);
+/* How many of them may come at once after a pause. */
+uint32_t streams_burst(int64_t per_1000_s);
+/* Whether some stream has such a limit: then streams_pace is to be called every STREAMS_PACE_MS. */
+bool streams_paced(const struct streams *streams);
+void streams_pace(struct streams *streams);
 /* No more jobs. */
 void streams_drain(struct stream *stream);
 /* The worker reads again. */
@@ -124,9 +144,11 @@ struct stream_run *streams_find(const struct streams *streams, int64_t job_id);
 void streams_report(struct streams *streams, struct stream_run *run, const struct outcome *outcome);
 /* A worker has come back with a run that is SENT or LEAVING here. */
 void streams_move(struct streams *streams, struct stream_run *run, struct stream *to);
-/* A worker has come with a run that another server claimed. */
-struct stream_run *
-streams_add_away(struct streams *streams, int64_t job_id, struct stream *stream) MUST_CHECK;
+/* A worker has come with a run that has a lease of its own. Without memory it takes no credit. */
+void streams_add_away(struct streams *streams,
+                      int64_t job_id,
+                      struct stream *stream,
+                      const unsigned char ticket[STREAM_TICKET_LEN]);
 /* Its outcome has come, and the coordinator has adopted it. run NULL: nobody holds it; it is forgotten. */
 struct stream_run *streams_adopt(struct streams *streams,
                                  struct stream_run *away, /* NULL: none was known */
@@ -134,12 +156,16 @@ struct stream_run *streams_adopt(struct streams *streams,
 void streams_forget_away(struct streams *streams, struct stream_run *run);
 /* LEAVING, and its worker says that it has never seen it: it is released. */
 void streams_never_arrived(struct streams *streams, struct stream_run *run);
-/* LEAVING, and its lease is in the database: the caller lets the coordinator's run go. */
+/* LEAVING, and its lease is in the database, and not over: it is forgotten, or AWAY if its worker has a stream here. The caller lets the
+ * coordinator's run go. */
 void streams_left(struct streams *streams, struct stream_run *run);
-/* Those that lost their lease first, then in the order in which they left. */
+/* The same, and its lease is over: its worker is told, if it has a stream here. */
+void streams_lost(struct streams *streams, struct stream_run *run);
+/* Those of which nothing was heard first, then in the order in which they left. */
 struct list *streams_leaving(struct streams *streams);
 
-/* Runs of which no sign of life came for a lease become LEAVING; those that run too long are told to end. */
+/* Runs of which no sign of life came for a lease become LEAVING, and keep their stream and its credit until it is known whether their
+ * worker spoke to another server; those that run too long are told to end. */
 void streams_tick(struct streams *streams);
 /* Nothing is taken any more. */
 void streams_stop(struct streams *streams);
@@ -155,6 +181,7 @@ struct stream_view {
     size_t n_kinds;
     uint32_t credits;
     uint32_t held;
+    int64_t per_1000_s; /* 0: no limit */
     uint64_t ended;
     bool draining;
     void *data;

@@ -38,8 +38,12 @@ struct stream {
     struct list touched;
     uint32_t credits;
     uint32_t held;
-    uint32_t free; /* as counted into its sources */
+    uint32_t free;      /* as counted into its sources */
+    int64_t per_1000_s; /* jobs it is given in 1000 seconds; 0: no limit */
+    double allowed;     /* with a limit: jobs that it may be given now */
+    int64_t allowed_us; /* steady clock when that was so */
     uint64_t ended;
+    size_t n_reported; /* until_empty: runs that it reported and that are not settled */
     bool begun;
     bool draining;
     bool stuffed; /* it does not read; what is in the outbox waits */
@@ -51,6 +55,7 @@ struct streams {
     struct streams_options options;
     struct list all;
     size_t n;
+    size_t n_paced; /* with a limit of jobs in a second */
     struct source *sources[STREAMS_SOURCES_MAX];
     size_t n_sources;
     struct map names; /* owned texts that live as long as this */
@@ -63,6 +68,10 @@ struct streams {
 /* streams_open.c */
 /* Whatever changed: counts what is free into its sources, and puts it where it belongs. */
 void stream_update(struct stream *stream);
+/* It is given a job: counts for its rate. */
+void stream_count_given(struct stream *stream);
+/* until_empty: what is known of its sources is out of date. */
+void stream_look(const struct stream *stream);
 /* The least loaded of a source; NULL: none has room. */
 struct stream *streams_pick(struct streams *streams, size_t source);
 /* Ends what a stream's end leaves behind: streams.c. */

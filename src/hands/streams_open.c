@@ -4,6 +4,8 @@
 
 #include "hands/streams_internal.h"
 
+#define BURST_SHARE 10 /* of a second */
+
 /* ── names ── */
 
 static const char *intern(struct streams *streams, const char *text)
@@ -145,11 +147,18 @@ static size_t level_of(const struct stream *stream)
     return level < LEVELS ? level : LEVELS - 1;
 }
 
+static uint32_t free_credits(const struct stream *stream)
+{
+    bool open = stream->begun && !stream->draining && !stream->stuffed && !stream->streams->stopped;
+    uint32_t now = open && stream->credits > stream->held ? stream->credits - stream->held : 0;
+
+    return stream->per_1000_s > 0 && now > stream->allowed ? (uint32_t)stream->allowed : now;
+}
+
 void stream_update(struct stream *stream)
 {
     struct streams *streams = stream->streams;
-    bool open = stream->begun && !stream->draining && !stream->stuffed && !streams->stopped;
-    uint32_t now = open && stream->credits > stream->held ? stream->credits - stream->held : 0;
+    uint32_t now = free_credits(stream);
 
     for (size_t i = 0; i < stream->options.n_queues; i++) {
         struct seat *seat = &stream->seats[i];
@@ -174,6 +183,56 @@ struct stream *streams_pick(struct streams *streams, size_t source)
             return LIST_ENTRY(level->next, struct seat, link)->stream;
     }
     return NULL;
+}
+
+/* ── rates ── */
+
+uint32_t streams_burst(int64_t per_1000_s)
+{
+    int64_t burst =
+        per_1000_s / BURST_SHARE / 1000; /* larger than what is due in STREAMS_PACE_MS */
+
+    return burst > 1 ? (uint32_t)burst : 1;
+}
+
+void stream_count_given(struct stream *stream)
+{
+    if (stream->per_1000_s > 0)
+        stream->allowed -= 1;
+}
+
+void streams_set_rate(struct stream *stream, int64_t per_1000_s)
+{
+    stream->streams->n_paced += (per_1000_s > 0) - (size_t)(stream->per_1000_s > 0);
+    stream->per_1000_s = per_1000_s;
+    stream->allowed = 1;
+    stream->allowed_us = clock_mono_us(stream->streams->options.clock);
+    stream_update(stream);
+}
+
+bool streams_paced(const struct streams *streams)
+{
+    return streams->n_paced > 0;
+}
+
+void streams_pace(struct streams *streams)
+{
+    int64_t now_us = clock_mono_us(streams->options.clock);
+
+    LIST_FOREACH(link, &streams->all) {
+        struct stream *stream = LIST_ENTRY(link, struct stream, link);
+        double burst = streams_burst(stream->per_1000_s);
+
+        if (stream->per_1000_s == 0)
+            continue;
+        stream->allowed += (double)(now_us - stream->allowed_us) * (double)stream->per_1000_s /
+                           (double)(1000 * US_PER_S);
+        stream->allowed_us = now_us;
+        if (stream->allowed > burst)
+            stream->allowed = burst;
+        if (free_credits(stream) != stream->free)
+            stream_update(stream);
+    }
 }
 
 /* ── streams ── */
@@ -273,9 +332,32 @@ int streams_open(struct streams *streams,
     return 0;
 }
 
+void stream_look(const struct stream *stream)
+{
+    const struct streams_options *o = &stream->streams->options;
+
+    for (size_t i = 0; stream->options.until_empty && i < stream->options.n_queues; i++)
+        o->look(o->data, stream->seats[i].source);
+}
+
+bool streams_is_over(const struct stream *stream)
+{
+    const struct streams_options *o = &stream->streams->options;
+
+    if (!stream->options.until_empty || !stream->begun || stream->held > 0 ||
+        stream->n_reported > 0)
+        return false;
+    for (size_t i = 0; i < stream->options.n_queues; i++) {
+        if (!o->empty(o->data, stream->seats[i].source))
+            return false;
+    }
+    return true;
+}
+
 void streams_begin(struct stream *stream)
 {
     stream->begun = true;
+    stream_look(stream);
     stream_update(stream);
 }
 
@@ -284,7 +366,7 @@ void streams_close(struct stream *stream)
     struct streams *streams = stream->streams;
 
     stream->draining = true;
-    stream_update(stream);
+    streams_set_rate(stream, 0);
     stream_drop_runs(stream);
     for (size_t i = 0; i < stream->options.n_queues; i++)
         streams->sources[stream->seats[i].source]->n_streams--;
@@ -319,6 +401,7 @@ void streams_view(const struct stream *stream, struct stream_view *ret_view)
         .n_kinds = stream->options.n_kinds,
         .credits = stream->credits,
         .held = stream->held,
+        .per_1000_s = stream->per_1000_s,
         .ended = stream->ended,
         .draining = stream->draining,
         .data = stream->options.data,

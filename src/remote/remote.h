@@ -40,6 +40,7 @@ struct remote_options {
     size_t prefetch;    /* jobs beyond those, to have the next ones at hand */
     int64_t lease_ms;
     int64_t drain_ms;
+    bool until_empty; /* it stops by itself when nothing is due for it */
     const char *name; /* for people; NULL: host and process */
     const struct clock *clock;
     struct log *log;

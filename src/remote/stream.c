@@ -1,4 +1,5 @@
 /* stream: what comes from the server: jobs to run, and words about those that are here. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,17 @@ static void on_drain(struct remote *r, const Pawl__V1__Drain *drain)
         r->options.hands->ops->recall(r->options.hands);
 }
 
+/* Credits and rates are the server's to keep: people may want to know. */
+static void on_rate(struct remote *r, const Pawl__V1__RateChange *change)
+{
+    char rate[32];
+
+    snprintf(rate, sizeof(rate), "%g", change->starts_per_second);
+    log_info(r->options.log,
+             "stream_rate",
+             LOG_STR("per_second", change->starts_per_second > 0 ? rate : "no limit"));
+}
+
 static bool is_meant(const struct remote_slot *slot, const Pawl__V1__CancelRun *cancel)
 {
     const struct uuid *token = &slot->run.job.token;
@@ -261,8 +273,15 @@ static void on_message(void *data, const ProtobufCMessage *message)
     case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CANCEL_RUN:
         on_cancel_run(r, response->cancel_run);
         break;
+    case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CREDIT_CHANGE:
+        log_info(
+            r->options.log, "stream_credits", LOG_INT("credits", response->credit_change->credits));
+        break;
+    case PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_RATE_CHANGE:
+        on_rate(r, response->rate_change);
+        break;
     default:
-        break; /* credits and rates are the server's to keep; what is newer than we are is not for us */
+        break; /* what is newer than we are is not for us */
     }
 }
 
@@ -309,6 +328,7 @@ void remote_stream_open(struct remote *r)
     request.worker_name = unconst(r->name);
     request.credits = (uint32_t)r->credits;
     request.lease_ms = r->options.lease_ms;
+    request.until_empty = r->options.until_empty;
     request.running = remote_running_jobs(r, &request.n_running);
     int rc = call_start(r->channel,
                         &(struct call_new){.path = STREAM_PATH,

@@ -39,3 +39,11 @@ void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **r
     *ret_id = result_i64(r, row, 0);
     *ret_state = result_text(r, row, 1);
 }
+
+bool claim_sweep_orphans(const PGresult *r, int row, bool *ret_cancel)
+{
+    if (PQgetisnull(r, row, 2))
+        return false;
+    *ret_cancel = result_bool(r, row, 2);
+    return true;
+}

@@ -30,5 +30,7 @@ const char *claim_renew_cancelled(const PGresult *r, int row);
 void claim_sweep_bind(struct params *p, int32_t limit);
 /* ret_state points into the result. */
 void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **ret_state);
+/* Whether it is over and had children; `cancel`: those that are left end with it. */
+bool claim_sweep_orphans(const PGresult *r, int row, bool *ret_cancel);
 
 #endif

@@ -23,6 +23,11 @@ void held_put_bind(struct params *p,
     params_i64_array(p, left_ms, n);
 }
 
+int64_t held_put_row(const PGresult *r, int row)
+{
+    return result_i64(r, row, 0);
+}
+
 static void bind_ids(struct params *p, const struct held_job *jobs, size_t n)
 {
     int64_t *ids = ARRAY(p, n, int64_t);
@@ -108,10 +113,15 @@ void job_reported_bind(struct params *p, const struct held_job *jobs, size_t n)
     bind_ids(p, jobs, n);
 }
 
-void job_reported_row(
-    const PGresult *r, int row, size_t *ret_item, const char **ret_state, int32_t *ret_attempt)
+void job_reported_row(const PGresult *r,
+                      int row,
+                      size_t *ret_item,
+                      struct job_reported *ret_reported)
 {
     *ret_item = (size_t)result_i64(r, row, 0) - 1;
-    *ret_state = result_text(r, row, 1);
-    *ret_attempt = result_i32(r, row, 2);
+    *ret_reported = (struct job_reported){
+        .queue = result_text(r, row, 3),
+        .state = result_text(r, row, 1),
+        .attempt = result_i32(r, row, 2),
+    };
 }

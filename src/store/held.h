@@ -34,6 +34,8 @@ void held_put_bind(struct params *p,
                    const char *const *workers,
                    const int64_t *left_ms,
                    size_t n);
+/* A job whose lease is not over; 0: none, its is. */
+int64_t held_put_row(const PGresult *r, int row);
 
 void held_take_bind(struct params *p, const struct held_job *jobs, size_t n, int64_t lease_ms);
 /* ret_item: index into `jobs`. */
@@ -45,8 +47,17 @@ void job_held_row(const PGresult *r, int row, struct job *ret_job);
 size_t job_held_item(const PGresult *r, int row);
 
 void job_reported_bind(struct params *p, const struct held_job *jobs, size_t n);
-/* ret_state NULL: it lives. */
-void job_reported_row(
-    const PGresult *r, int row, size_t *ret_item, const char **ret_state, int32_t *ret_attempt);
+
+/* What is known of a job that is reported and not held. Pointers live as long as the result. */
+struct job_reported {
+    const char *queue;
+    const char *state; /* NULL: it lives */
+    int32_t attempt;
+};
+
+void job_reported_row(const PGresult *r,
+                      int row,
+                      size_t *ret_item,
+                      struct job_reported *ret_reported);
 
 #endif

@@ -46,14 +46,16 @@ void worker_list_row(const PGresult *r, int row, struct worker_view *ret_worker)
         .beat_at = result_time(r, row, 10),
         .host = result_text(r, row, 11),
         .version = result_text(r, row, 12),
+        .rate_per_s = result_text(r, row, 13),
     };
 }
 
-void worker_ask_bind(struct params *p, const char *worker, bool drain, int32_t credits)
+void worker_ask_bind(struct params *p, const char *worker, const struct worker_wish *wish)
 {
     params_text(p, worker);
-    params_bool(p, drain);
-    params_i32(p, credits);
+    params_bool(p, wish->drain);
+    params_i32(p, wish->credits);
+    params_i64(p, wish->per_1000_s);
 }
 
 bool worker_ask_row(const PGresult *r)
@@ -61,12 +63,17 @@ bool worker_ask_row(const PGresult *r)
     return result_bool(r, 0, 0);
 }
 
-void worker_wishes_row(
-    const PGresult *r, int row, const char **ret_worker, bool *ret_drain, int32_t *ret_credits)
+void worker_wishes_row(const PGresult *r,
+                       int row,
+                       const char **ret_worker,
+                       struct worker_wish *ret_wish)
 {
     *ret_worker = result_text(r, row, 0);
-    *ret_drain = result_bool(r, row, 1);
-    *ret_credits = result_i32(r, row, 2);
+    *ret_wish = (struct worker_wish){
+        .drain = result_bool(r, row, 1),
+        .credits = result_i32(r, row, 2),
+        .per_1000_s = result_i64(r, row, 3),
+    };
 }
 
 void worker_streams_bind(struct params *p, const struct uuid *server, const char *json)

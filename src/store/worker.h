@@ -43,18 +43,27 @@ struct worker_view {
     bool draining;
     int64_t started_at;
     int64_t beat_at;
-    const char *host;    /* NULL: not known */
-    const char *version; /* likewise */
+    const char *host;       /* NULL: not known */
+    const char *version;    /* likewise */
+    const char *rate_per_s; /* NULL: no limit */
 };
 
 void worker_list_row(const PGresult *r, int row, struct worker_view *ret_worker);
 
-/* drain: or as it is; credits: -1 as they are, 0 as the worker asked for. */
-void worker_ask_bind(struct params *p, const char *worker, bool drain, int32_t credits);
+/* What an operator wants of a worker on a stream. */
+struct worker_wish {
+    bool drain;         /* false: as it is */
+    int32_t credits;    /* -1: as they are, 0: as the worker asked for */
+    int64_t per_1000_s; /* jobs it is given in 1000 seconds; -1: as it is, 0: no limit */
+};
+
+void worker_ask_bind(struct params *p, const char *worker, const struct worker_wish *wish);
 bool worker_ask_row(const PGresult *r); /* its stream is open somewhere, as far as is known */
-/* ret_worker lives as long as the result. */
-void worker_wishes_row(
-    const PGresult *r, int row, const char **ret_worker, bool *ret_drain, int32_t *ret_credits);
+/* ret_worker lives as long as the result. Nothing in ret_wish is negative. */
+void worker_wishes_row(const PGresult *r,
+                       int row,
+                       const char **ret_worker,
+                       struct worker_wish *ret_wish);
 void worker_streams_bind(struct params *p, const struct uuid *server, const char *json);
 
 void history_maintain_row(const PGresult *r, int32_t *ret_made, int32_t *ret_dropped);

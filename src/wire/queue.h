@@ -55,13 +55,15 @@ static inline void queue_deinit(struct queue *q)
     *q = (struct queue){.total = q->total};
 }
 
-/* Copies up to n bytes out. */
-static inline size_t queue_take(struct queue *q, void *out, size_t n)
+/* Where the next len bytes are, until something is added or taken. */
+static inline const uint8_t *queue_front(const struct queue *q)
 {
-    if (n > q->len)
-        n = q->len;
-    if (n > 0)
-        memcpy(out, q->data + q->head, n);
+    return q->data + q->head;
+}
+
+/* Drops n bytes, which are there. */
+static inline void queue_drop(struct queue *q, size_t n)
+{
     q->head += n;
     q->len -= n;
     if (q->total)
@@ -71,6 +73,16 @@ static inline size_t queue_take(struct queue *q, void *out, size_t n)
         if (q->cap > QUEUE_KEEP_MAX)
             queue_deinit(q);
     }
+}
+
+/* Copies up to n bytes out. */
+static inline size_t queue_take(struct queue *q, void *out, size_t n)
+{
+    if (n > q->len)
+        n = q->len;
+    if (n > 0)
+        memcpy(out, queue_front(q), n);
+    queue_drop(q, n);
     return n;
 }
 

@@ -202,6 +202,68 @@ static void what_is_left_is_cancelled_where_that_is_asked_for(void **state)
     taken_clear(&running);
 }
 
+/* One statement changes a row once: the parent's is changed for both reasons. */
+static void a_child_that_ends_together_with_a_try_of_its_parent_is_shown_to_the_next(void **state)
+{
+    struct sessions *t = with_kids(state);
+    struct taken child;
+    struct taken p;
+
+    parent_spawns(t, 2, 1, 0);
+    child_ends(t, OUTCOME_DONE);
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id > 1");
+    parent_runs(t, &p);
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() WHERE id > 1");
+    take(t, &child, t->a, 1);
+    assert_int_equal(child.jobs[0].id, 3);
+    const struct job_settle items[] = {
+        {.job = &p.jobs[0], .outcome = {.kind = OUTCOME_RETRY, .error = "again", .delay_ms = 0}},
+        {.job = &child.jobs[0], .outcome = {.kind = OUTCOME_FAIL, .error = "no luck"}}};
+    const struct job_settle *pointers[] = {&items[0], &items[1]};
+
+    job_settle_bind(begin(t->s), pointers, 2, "host:1", NULL, 0);
+    assert_int_equal(step(t, t->a, STMT(job_settle)), 2);
+    assert_text(t->s, PARENT, "0 due");
+    taken_clear(&p);
+    parent_runs(t, &p);
+    assert_non_null(strstr(p.machines[0].children, "\"id\": 2"));
+    assert_non_null(strstr(p.machines[0].children, "\"id\": 3"));
+    taken_clear(&p);
+    taken_clear(&child);
+}
+
+/* The step's statement alone would not see what was committed while it waited for the parent's row. */
+static void a_child_that_ends_while_its_parent_goes_on_leaves_nothing_to_the_next_join(void **state)
+{
+    struct sessions *t = with_kids(state);
+    struct taken p;
+    struct going_on on = {.step = "end"};
+    int64_t id = 1;
+    char token[UUID_TEXT_LEN + 1];
+    const char *tokens[] = {token};
+    const bool cancel = false;
+
+    parent_spawns(t, 2, 1, 0);
+    child_ends(t, OUTCOME_DONE);
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id > 1");
+    parent_runs(t, &p);
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() WHERE id > 1");
+    exec_on(t->a, "BEGIN");
+    child_ends(t, OUTCOME_DONE);
+    uuid_format(&p.asked.token, token);
+    exec_on(t->b, "BEGIN");
+    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
+    start(t, t->b, STMT(children_end));
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "COMMIT");
+    assert_int_equal(rows_of(finish(t->b)), 1);
+    assert_int_equal(
+        step(t, t->b, settles(t, &p, 0, (struct outcome){.kind = OUTCOME_NEXT, .on = &on})), 1);
+    exec_on(t->b, "COMMIT");
+    assert_int_equal(count_of(t->s, "pawl.child"), 0);
+    taken_clear(&p);
+}
+
 /* A claim that was lost meanwhile cancels nobody's children. */
 static void children_of_a_parent_that_another_worker_has_are_left_alone(void **state)
 {
@@ -325,6 +387,8 @@ int main(void)
         session_test(the_first_that_fails_ends_the_wait_where_that_is_asked_for),
         session_test(a_quorum_ends_the_wait),
         session_test(what_is_left_is_cancelled_where_that_is_asked_for),
+        session_test(a_child_that_ends_together_with_a_try_of_its_parent_is_shown_to_the_next),
+        session_test(a_child_that_ends_while_its_parent_goes_on_leaves_nothing_to_the_next_join),
         session_test(children_of_a_parent_that_another_worker_has_are_left_alone),
         session_test(a_parked_child_holds_the_join_open),
         session_test(a_child_that_is_cancelled_counts),

@@ -391,6 +391,33 @@ one_that_waits_and_is_locked_when_the_lane_is_left_is_called_by_the_next_mend(vo
     taken_clear(&one);
 }
 
+/* Then the next one is called, whose turn it is not. */
+static void
+the_first_of_a_strict_lane_that_is_locked_when_the_lane_is_left_has_its_turn(void **state)
+{
+    struct sessions *t = *state;
+    struct taken one;
+
+    testdb_exec(&t->s->db, "SELECT pawl.lane_set('q', 'l', strict => true)");
+    enqueue_in(t, "l", 3);
+    while (take(t, &one, t->a, 5)->n == 0)
+        taken_clear(&one);
+    assert_int_equal(one.jobs[0].id, 1);
+    assert_int_equal(take_n(t, t->a, 5), 0);
+    assert_text(t->s, BEHIND, "2,3");
+    exec_on(t->c, "BEGIN; SELECT FROM pawl.job WHERE id = 2 FOR UPDATE");
+    settle_in_lane(t, t->a, &one, 0, as(OUTCOME_DONE));
+    assert_text(t->s, READY, "3");
+    exec_on(t->c, "COMMIT");
+    assert_int_equal(take_n(t, t->a, 5), 0);
+    step(t, t->a, mends(t));
+    taken_clear(&one);
+    take(t, &one, t->a, 5);
+    assert_int_equal(one.n, 1);
+    assert_int_equal(one.jobs[0].id, 2);
+    taken_clear(&one);
+}
+
 /* A transaction that cancels, and takes its time, keeps nobody waiting. */
 static void a_cancel_in_a_long_transaction_holds_up_no_lane(void **state)
 {
@@ -456,6 +483,7 @@ int main(void)
         session_test(a_mend_keeps_who_entered_while_it_began),
         session_test(a_stale_leave_does_not_free_the_place_of_who_has_the_job_now),
         session_test(one_that_waits_and_is_locked_when_the_lane_is_left_is_called_by_the_next_mend),
+        session_test(the_first_of_a_strict_lane_that_is_locked_when_the_lane_is_left_has_its_turn),
         session_test(a_cancel_in_a_long_transaction_holds_up_no_lane),
         session_test(a_cancel_of_the_one_that_was_called_calls_the_next),
         session_test(one_that_waits_and_is_cancelled_is_not_called),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fault/events.h"
+#include "fault/moments.h"
 #include "pg/conn.h"
 #include "store/claim.h"
 #include "store/job.h"
@@ -334,9 +335,17 @@ static void tell_end(struct call *call, const struct batch_end *end)
 static void on_end(void *data, const struct batch_end *end)
 {
     struct call *call = data;
+    bool committed = end->verdict == PG_VERDICT_OK;
+    bool claimed = committed && strcmp(call->op, "claim") == 0 && PQntuples(end->results[0]) > 0;
 
     tell_end(call, end);
+    if (claimed)
+        moments_pass(MOMENT_CLAIMED);
+    else if (committed && strcmp(call->op, "settle") == 0)
+        moments_pass(MOMENT_SETTLED);
     call->fn(call->data, end);
+    if (claimed)
+        moments_pass(MOMENT_SENT);
     call_free(call);
 }
 
@@ -355,5 +364,7 @@ void __wrap_batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, 
     call->fn = fn;
     call->data = data;
     events_write("call %llu %s %s", (unsigned long long)call->n, call->op, call->text.text);
+    if (strcmp(call->op, "settle") == 0)
+        moments_pass(MOMENT_SETTLING);
     __real_batch_submit(batch, deadline_ms, on_end, call);
 }

@@ -16,8 +16,10 @@ An events file belongs to one process. A line is a time in µs since 1970 and an
         machine that went on, with its claim or without
     call N renew TOKEN,...              ret N renew ok TOKEN,...
     call N sweep -                      ret N sweep ok ID:STATE,...
-    start ID ATTEMPT TOKEN              a handler begins
+    start ID ATTEMPT TOKEN              a handler begins; a worker without a database has a ticket for a token (tickets.py)
     end ID ATTEMPT TOKEN OUTCOME        a handler has ended
+    report ID TICKET OUTCOME STATE      what a server answered to such a worker; STATE stale: it counted for nothing
+    dies MOMENT                         kills itself (moments.h)
     signal / stopped LEFT / counters NAME:VALUE,...
 """
 
@@ -27,6 +29,7 @@ import os
 
 Start = collections.namedtuple('Start', 'process at_us line id attempt token')
 End = collections.namedtuple('End', 'process at_us line id attempt token')
+Report = collections.namedtuple('Report', 'process at_us id token outcome state')
 
 
 class Call:
@@ -52,11 +55,13 @@ class History:
         self.calls = []
         self.starts = []
         self.ends = []
+        self.reports = []
+        self.deaths = collections.Counter()  # by moment
         self.counters = collections.Counter()
         self.processes = 0
         # The database at the end; lists of dictionaries.
         self.jobs = []      # id, key, token, attempt, max_attempts, parent_id
-        self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result
+        self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result, late: its deadline had passed
         self.claims = []    # token, expired
         self.trace = []     # as soak.trace, in its order; times in µs; commit_us
 
@@ -86,6 +91,10 @@ class History:
                 self.starts.append(Start(process, at_us, number, int(words[0]), int(words[1]), words[2]))
             elif event == 'end':
                 self.ends.append(End(process, at_us, number, int(words[0]), int(words[1]), words[2]))
+            elif event == 'report':
+                self.reports.append(Report(process, at_us, int(words[0]), *words[1:4]))
+            elif event == 'dies':
+                self.deaths[words[0]] += 1
             elif event == 'counters':
                 self.counters.update({name: int(value) for name, value in split(words[0])})
 
@@ -113,7 +122,8 @@ DUMP = [
            FROM pawl.job) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'finished' AS "table", id, split_part(convert_from(payload, 'UTF8'), ' ', 1) AS key, state, attempt,
-                  max_attempts, parent_id, kind, convert_from(result, 'UTF8') AS result
+                  max_attempts, parent_id, kind, convert_from(result, 'UTF8') AS result,
+                  coalesce(errors::text LIKE '%deadline of the machine%', false) AS late
            FROM pawl.history) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'claims' AS "table", token, lease_until < clock_timestamp() AS expired FROM pawl.claim) AS r""",
@@ -122,7 +132,8 @@ DUMP = [
                   (extract(epoch FROM pg_xact_commit_timestamp(xid)) * 1000000)::bigint AS commit_us,
                   (extract(epoch FROM began) * 1000000)::bigint AS began_us, xid,
                   statement, what, op, id, token, old_token, attempt, old_attempt, state, queue, lane, guard, parent_id,
-                  joins, awaits, signal_id, name, shown, consumed,
+                  joins, awaits, step, waits_for, join_of, kids, join_at, join_flags, let_go, signal_id, name, shown, consumed,
+                  (extract(epoch FROM deadline_at) * 1000000)::bigint AS deadline_us,
                   CASE WHEN isfinite(due_at) THEN (extract(epoch FROM due_at) * 1000000)::bigint END AS due_us,
                   (extract(epoch FROM wait_until) * 1000000)::bigint AS wait_until_us,
                   (extract(epoch FROM lease_until) * 1000000)::bigint AS lease_us,

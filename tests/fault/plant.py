@@ -7,15 +7,19 @@ because the source has changed fails the build: a checker that is no longer chec
 the database need no worker of their own: they are put into the database of the run.
 """
 
+import collections
 import os
 import re
 import subprocess
 import sys
 import tempfile
 
-# Name: file or function, pattern, replacement, which must apply; the invariants of which one must catch it; the faults that
-# bring it to light (none: it needs no help).
-PLANTS = {
+# edits: file or function, pattern, replacement, which must apply; the invariants of which one must catch it; the faults that
+# bring it to light (none: it needs no help); the program that has the bug; how often producers produce: most bugs are found
+# in a crowd, claims of many jobs.
+Plant = collections.namedtuple('Plant', 'edits invariants faults program every_ms', defaults=('soak_worker', 4))
+
+PLANTS = {name: Plant(*plant) for name, plant in {
     'no_fence': ([('job_settle.sql', r'\n\s+AND j\.token = [^\n]+', ''),
                   ('job_settle.sql', r'ON j\.id = i\.id AND j\.token = i\.token', 'ON j.id = i.id'),
                   ('job_settle_done.sql', r'\n\s+AND j\.token = [^\n]+', '')],
@@ -45,18 +49,35 @@ PLANTS = {
                          ('job_settle_step.sql', r'AND NOT \(u\.progress AND s\.key IS NULL\)', '')],
                         (9,), []),
     'wake_up_lost': ([('job_settle_step.sql', r'coalesce\(j\.inbox, 0\) > i\.seen\s+OR EXISTS', 'EXISTS')], (9,), []),
+    'quorum_early': ([('job_settle.sql', r'p\.children_left - f\.n <= p\.join_at', 'p.children_left - f.n <= p.join_at + 1'),
+                      ('job_settle_children.sql', r'p\.children_left - f\.n <= p\.join_at',
+                       'p.children_left - f.n <= p.join_at + 1')], (8,), []),
+    'rest_not_cancelled': ([('pawl.children_end', r'IF cancel THEN', 'IF false THEN')], (8,), []),
+    'results_left': ([('settle_riders.c', r'(return machine != NULL && machine->children_left > 0);',
+                       r'\1 && machine->children_cancel;')], (8,), [], 'soak_worker', 20),
+    'overtaken': ([('job_claim_lanes.sql', r'AND NOT \(d\.strict AND EXISTS', 'AND NOT (false AND EXISTS')], (6,), []),
+    'rate_doubled': ([('job_claim_lanes.sql', r'l\.tokens \+ l\.rate_per_s', 'l.tokens + 2 * l.rate_per_s')], (6,), []),
+    'deadline_ignored': ([('pawl.machine_line', r'deadline_at <= now\(\)', 'false')], (12,), []),
+    # In a server.
+    'served_before_commit': ([('ending.c', r'if \(batch->failed\) \{\n(\s+)end_failed',
+                               r'if (batch->failed && !all_answered(batch)) {\n\1end_failed')],
+                             (4, 5), ['refuse_commits'], 'soak_server'),
+    'ticket_ignored': ([('job_held.sql', r'\n\s+AND pg_catalog\.substr\(i\.ticket, 4\) = pawl\.ticket\([^\n]+', '')],
+                       (5,), ['freeze_remote'], 'soak_server'),
+    'lease_forgotten': ([('claim_sweep.sql', r'WHERE NOT EXISTS \(SELECT FROM pawl\.held AS h [^\n]+', 'WHERE true')],
+                        (2,), ['kill_serve', 'stop_serve'], 'soak_server'),
     'no_sweep': ([('claim_sweep.sql', r'LIMIT \$1::int4', 'LIMIT least($1::int4, 0)')], (11,), ['kill_worker']),
-}
+}.items()}
 
 
 def functions(name):
     """Functions of the database that the bug is in; a worker with it is built only if there is none."""
-    return sorted({place for place, _, _ in PLANTS[name][0] if place.startswith('pawl.')})
+    return sorted({place for place, _, _ in PLANTS[name].edits if place.startswith('pawl.')})
 
 
 def apply(name, path, text):
     """The text of a file or a function with the bug in it."""
-    for place, pattern, replacement in PLANTS[name][0]:
+    for place, pattern, replacement in PLANTS[name].edits:
         if place != os.path.basename(path):
             continue
         text, n = re.subn(pattern, replacement, text)
@@ -66,7 +87,7 @@ def apply(name, path, text):
 
 
 def main(name, output, embed_sql, *paths):
-    missing = {file for file, _, _ in PLANTS[name][0]} - {os.path.basename(path) for path in paths}
+    missing = {file for file, _, _ in PLANTS[name].edits} - {os.path.basename(path) for path in paths}
     if missing:
         sys.exit(f'plant.py: {name}: not among the sources: {", ".join(sorted(missing))}')
     texts = []

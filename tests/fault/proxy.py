@@ -1,4 +1,4 @@
-"""proxy: a bad network between a process and its PostgreSQL, on a Unix socket, in a thread of its own.
+"""proxy: a bad network between a process and its PostgreSQL.
 
 It relays, and when told to: cuts connections around a commit, holds everything back without closing, and loses
 notifications. It knows just enough of the protocol for that: a client's transaction is sent when its Sync is, the answer
@@ -6,54 +6,21 @@ to it ends with ReadyForQuery, and NotificationResponse is a message of type A.
 """
 
 import asyncio
-import random
-import threading
+
+from relay import CHUNK, Relay
 
 SYNC = b'S\0\0\0\4'
 READY_LEN = 6
-CHUNK = 65536
 CUT_DELAY_S = 0.004  # up to this long after the Sync, which is about what a commit takes
 
 
-class Proxy:
+class Proxy(Relay):
     def __init__(self, directory, server, seed):
         """directory: for clients to connect to; server: the directory of the real socket."""
-        self.path = directory + '/.s.PGSQL.5432'
+        super().__init__(directory + '/.s.PGSQL.5432', seed)
         self.server = server + '/.s.PGSQL.5432'
-        self.dice = random.Random(seed)
         self.cut_share = 0.0
         self.losing = False  # notifications
-        self.counts = {'cut before the commit': 0, 'cut during the commit': 0, 'cut before the answer': 0,
-                       'notifications lost': 0}
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.main, daemon=True)
-        self.listening = threading.Event()
-
-    # The conductor's thread. Plain attributes are set without a lock: each is one word, read once per chunk.
-
-    def start(self):
-        self.thread.start()
-        self.listening.wait()
-
-    def hold(self, yes):
-        self.loop.call_soon_threadsafe(self.flowing.clear if yes else self.flowing.set)
-
-    def stop(self):
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-
-    # The proxy's own thread.
-
-    def main(self):
-        asyncio.set_event_loop(self.loop)
-        self.flowing = asyncio.Event()
-        self.flowing.set()
-        self.loop.run_until_complete(asyncio.start_unix_server(self.serve, self.path))
-        self.listening.set()
-        self.loop.run_forever()
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        self.loop.run_until_complete(asyncio.sleep(0.01))
 
     async def serve(self, reader, writer):
         link = Link(self, reader, writer)
@@ -61,7 +28,7 @@ class Proxy:
             link.server_reader, link.server_writer = await asyncio.open_unix_connection(self.server)
             await asyncio.wait([asyncio.create_task(link.up()), asyncio.create_task(link.down())],
                                return_when=asyncio.FIRST_COMPLETED)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             link.close()
@@ -80,7 +47,7 @@ class Link:
                 writer.transport.abort()
 
     def count(self, what):
-        self.proxy.counts[what] += 1
+        self.proxy.count(what)
 
     async def up(self):
         """From the client to the server."""

@@ -1,54 +1,15 @@
-"""relations: the invariants about what jobs have to do with each other: lanes, unique keys, children, signals (checker.py
-lists them). Pure; each function takes the history and `found(invariant, text, kind)`."""
+"""relations: the invariants about what jobs have to do with each other: unique keys and signals here, lanes and children in
+files of their own (checker.py lists them). Pure; each function takes the history and `found(invariant, text, kind)`."""
 
 import collections
 
-from history import End
+import deadlines
+import families
+import lanes
+from lanes import CLAIMS
 
-CLAIMS = {'job_claim', 'job_claim_lanes'}
 LOST, DOUBLE, OTHER = 'lost', 'double', 'other'
-WIDE = 3  # jobs at a time in a lane whose name begins with "wide" (trace.sql); in others one
 SLACK_US = 1000  # a commit's time is read a little apart from the commit
-
-
-# --- 6
-
-def lanes(history, found):
-    """Rows of one lane are in the order of their commits: whoever enters or leaves locks the lane. A claim may take several of a
-    lane with one place together."""
-    inside = collections.defaultdict(dict)
-    places = {}
-    for row in history.trace:
-        if row['what'] != 'job' or row['lane'] is None:
-            continue
-        lane = (row['queue'], row['lane'])
-        if row['op'] == 'DELETE' or row['token'] is None:
-            inside[lane].pop(row['id'], None)
-        elif row['old_token'] is None:
-            most = WIDE if row['lane'].startswith('wide') else 1
-            others = [job for job, token in inside[lane].items() if most > 1 or token != row['token']]
-            if len(others) >= most:
-                found(6, f'job {row["id"]} entered lane {lane} while {sorted(others)} ran in it: {row}', DOUBLE)
-            inside[lane][row['id']] = row['token']
-            if most == 1:
-                places[row['id'], row['token']] = lane
-    one_after_the_other(history, places, found)
-
-
-def one_after_the_other(history, places, found):
-    """Those that one claim took together, in the handlers of the process that has them."""
-    running = collections.defaultdict(set)
-    for event in sorted(history.starts + history.ends, key=lambda e: (e.process, e.line)):
-        lane = places.get((event.id, event.token))
-        if lane is None:
-            continue
-        here = running[event.process, event.token, lane]
-        if isinstance(event, End):
-            here.discard(event.id)
-            continue
-        if here - {event.id}:
-            found(6, f'job {event.id} began while {sorted(here)} ran in lane {lane}: {event}', DOUBLE)
-        here.add(event.id)
 
 
 # --- 7
@@ -93,6 +54,10 @@ def guards(history, found):
 def losers(history, lives, found):
     """A job with a unique key has it behind a ~ in its own key."""
     keys = {row['id']: row['key'] for row in history.jobs + history.finished}
+    first = {}  # key: when it was asked for; a call that is made again gets the answer it would have got then
+    for call in history.of('enqueue'):
+        for key in call.items:
+            first[key] = min(first.get(key, call.called_us), call.called_us)
     for call in history.of('enqueue'):
         for job, key, *held in call.answers if call.result == 'ok' else []:
             if not held:
@@ -102,46 +67,8 @@ def losers(history, lives, found):
             if life is None or keys.get(int(job), '').partition('~')[2] != key.partition('~')[2]:
                 found(7, f'{what}, and it does not: {call}')
             elif life.from_us > call.returned_us + SLACK_US or \
-                    life.until_us is not None and life.until_us < call.called_us - SLACK_US:
+                    life.until_us is not None and life.until_us < first[key] - SLACK_US:
                 found(7, f'{what}, and it was not alive: {life}, {call}')
-
-
-# --- 8
-
-def families(history, found):
-    cancelled = {int(call.items[0]) for call in history.of('cancel')}  # waits for nobody any more
-    children = collections.defaultdict(dict)  # parent: child: whether it has ended
-    spawns = collections.Counter()
-    for row in history.trace:
-        if row['what'] != 'job':
-            continue
-        if row['parent_id'] is not None and row['op'] != 'UPDATE':
-            children[row['parent_id']][row['id']] = row['op'] == 'DELETE'
-        elif row['joins'] is not None:
-            spawns[row['id']] = row['joins']
-            if row['statement'] in CLAIMS and row['old_token'] is None and row['token'] is not None:
-                early = [child for child, ended in children[row['id']].items() if not ended]
-                if early and row['id'] not in cancelled:
-                    found(8, f'job {row["id"]} went on before its children {early} had ended: {row}', DOUBLE)
-    there = {row['id'] for row in history.jobs} | {row['id'] for row in history.finished}
-    for parent, kids in children.items():
-        gone = sorted(set(kids) - there)
-        if gone:
-            found(1, f'children {gone} of job {parent} are gone', LOST)
-    for row in history.finished:
-        if row.get('kind') == 'family' and row['state'] == 'done':
-            joined(row, set(children[row['id']]), spawns[row['id']], found)
-
-
-def joined(row, kids, spawns, found):
-    rounds = [[int(child) for child in part.split(',') if child] for part in row['result'].split(';')]
-    shown = [child for part in rounds for child in part]
-    if len(rounds) != spawns:
-        found(8, f'job {row["id"]} spawned {spawns} times and joined {len(rounds)} times: {row["result"]}', DOUBLE)
-    if len(set(shown)) != len(shown) or set(shown) - kids:
-        found(8, f'job {row["id"]} joined {shown}, and its children are {sorted(kids)}', DOUBLE)
-    elif kids - set(shown):
-        found(8, f'job {row["id"]} never joined its children {sorted(kids - set(shown))}', LOST)
 
 
 # --- 9
@@ -214,7 +141,8 @@ def wakes(history, of_job, found):
 
 
 def check(history, found):
-    lanes(history, found)
+    lanes.check(history, found)
     guards(history, found)
-    families(history, found)
+    families.check(history, found)
     signals(history, found)
+    deadlines.check(history, found)

@@ -1,4 +1,4 @@
-"""The checker itself: machines, lanes, unique keys, children and signals, as checker_test.py."""
+"""The checker itself: machines, unique keys, signals and deadlines, as checker_test.py."""
 
 import os
 import sys
@@ -54,66 +54,6 @@ case('4: a step that is started before its commit is known is seen', sticky_befo
 case('2: a step that was to give up its claim and did not is seen', step_keeps_claim, (2, 'other'))
 
 
-# --- 6
-
-def in_lane(s, second_ms, lane='l1', jobs=2):
-    """The first is there from 10 to 30 ms."""
-    where = {'queue': 'q', 'lane': lane}
-    for job in range(1, jobs + 1):
-        s.enqueue(0, job, **where)
-    s.claim(10, 'a', 1, 1, 't1', **where)
-    for job in range(2, jobs + 1):
-        if second_ms < 30:
-            s.claim(second_ms, 'b', job, 1, f't{job}', **where)
-    s.settle(30, 'a', 1, 1, 't1', **where)
-    for job in range(2, jobs + 1):
-        if second_ms >= 30:
-            s.claim(second_ms, 'b', job, 1, f't{job}', **where)
-        s.settle(second_ms + 10, 'b', job, 1, f't{job}', **where)
-
-
-def lane_of_the_dead(s):
-    """A sweep lets the next one in."""
-    where = {'queue': 'q', 'lane': 'l1'}
-    s.enqueue(0, 1, **where)
-    s.enqueue(0, 2, **where)
-    s.claim(10, 'a', 1, 1, 't1', **where)
-    s.sweep(1100, 'b', 1, 1, 't1')
-    s.history.trace[-2].update(where)
-    s.claim(1200, 'b', 2, 1, 't2', **where)
-    s.settle(1210, 'b', 2, 1, 't2', **where)
-    s.claim(1300, 'b', 1, 2, 't3', **where)
-    s.settle(1310, 'b', 1, 2, 't3', **where)
-
-
-def together(s, ends_ms):
-    """One claim takes two of a lane; the first handler ends at ends_ms, the second begins at 30 ms."""
-    where = {'queue': 'q', 'lane': 'l1'}
-    s.enqueue(0, 1, **where)
-    s.enqueue(0, 2, **where)
-    s.call('a', 10, 'claim', 't1', 'ok', '1:1,2:1')
-    for job in (1, 2):
-        s.row(11, 'job_claim_lanes', 'job', 'UPDATE', id=job, token='t1', attempt=1, old_attempt=0, **where)
-    s.row(11, 'job_claim_lanes', 'claim', 'INSERT', token='t1', lease_us=2000000)
-    said = sorted([(13, 'start 1 1 t1'), (ends_ms, 'end 1 1 t1 done'), (30, 'start 2 1 t1'), (50, 'end 2 1 t1 done')])
-    for at_ms, text in said:
-        s.say('a', at_ms, text)
-    s.call('a', 60, 'settle', '1:t1:done,2:t1:done', 'ok', '1:t1:done,2:t1:done')
-    for job in (1, 2):
-        s.row(61, 'job_settle_done', 'job', 'DELETE', id=job, old_token='t1', old_attempt=1, **where)
-        s.end(61, job, 1, 'done')
-    s.row(61, 'job_settle_done', 'claim', 'DELETE', token='t1')
-
-
-case('two that a claim took together and that run one after the other pass', lambda s: together(s, 20))
-case('6: two that a claim took together and that run at once are seen', lambda s: together(s, 40), (6, DOUBLE))
-case('a lane in which one follows the other passes', lambda s: in_lane(s, 40))
-case('a wide lane lets three in', lambda s: in_lane(s, 20, 'wide1', 3))
-case('a lane whose holder died is free after the sweep', lane_of_the_dead)
-case('6: two at a time in a lane are seen', lambda s: in_lane(s, 20), (6, DOUBLE))
-case('6: four at a time in a wide lane are seen', lambda s: in_lane(s, 20, 'wide1', 4), (6, DOUBLE))
-
-
 # --- 7
 
 def unique(s, second_ms):
@@ -146,6 +86,13 @@ def loser_there(s):
     s.end(40, 3, 1, 'done', key='k2~u')
 
 
+def loser_again(s):
+    """The call is made again, with its idempotency key, when the winner is gone: the answer is that of then."""
+    loser(s)
+    s.call('p', 60, 'enqueue', 'k2~u', 'ok', '1:k2~u:held')
+
+
+case('a loser that asks again with its idempotency key passes', loser_again)
 case('a unique key that is free again passes', lambda s: unique(s, 40))
 case('a loser that learns who won passes', loser)
 case('7: two live jobs with one key are seen', lambda s: unique(s, 20), (7, DOUBLE))
@@ -153,46 +100,6 @@ case('7: a loser that is told of nobody is seen', lambda s: loser(s, told=2), (7
 case('7: a loser that is told of one with another key is seen', lambda s: loser(s, key='k2~v'), (7, 'other'))
 case('7: a loser that is told of a dead one is seen', lambda s: loser(s, at_ms=60), (7, 'other'))
 case('7: a loser that is there all the same is seen', loser_there, (7, DOUBLE))
-
-
-# --- 8
-
-def family(s, join_ms=40, result='2,3', second=True):
-    """Two children end at 31 and 33 ms."""
-    s.enqueue(0, 1)
-    s.claim(10, 'a', 1, 1, 't1')
-    s.step(20, 'a', 1, 1, 't1', 'spawn', joins=1)
-    for child in (2, 3) if second else (2,):
-        s.row(21, 'job_settle_step', 'job', 'INSERT', id=child, attempt=0, parent_id=1)
-
-    def join():
-        s.claim(join_ms, 'a', 1, 1, 't4', joins=1)
-    for child in (2, 3):
-        if join_ms < 30 and child == 3:
-            join()
-        if child == 3 and not second:
-            continue
-        s.claim(22 + child, 'b', child, 1, f't{child}', parent_id=1)
-        s.settle(28 + 2 * child - 2, 'b', child, 1, f't{child}', parent_id=1)
-        s.history.finished[-1].update(parent_id=1, key=f'k1.{child}')
-    if join_ms >= 30:
-        join()
-    s.settle(50, 'a', 1, 1, 't4', joins=1)
-    s.history.finished[-1].update(kind='family', result=result)
-
-
-def cancelled_parent(s):
-    s.call('p', 25, 'cancel', '1', 'ok', '1')
-    family(s, join_ms=26)
-
-
-case('a parent that joins its children passes', family)
-case('a parent whose end was asked for need not wait', cancelled_parent)
-case('8: a parent that goes on before a child has ended is seen', lambda s: family(s, join_ms=26), (8, DOUBLE))
-case('8: a child that is joined twice is seen', lambda s: family(s, result='2,3,2'), (8, DOUBLE))
-case('8: a child that is never joined is seen', lambda s: family(s, result='2'), (8, LOST))
-case('8: a second join of one spawn is seen', lambda s: family(s, result='2;3'), (8, DOUBLE))
-case('8: a child of somebody else is seen', lambda s: family(s, result='2,3', second=False), (8, DOUBLE))
 
 
 # --- 9
@@ -231,5 +138,28 @@ case('9: a signal that nobody sent is seen', lambda s: order(s, 'n1,n9'), (9, DO
 case('9: a signal that is never taken is lost', lambda s: order(s, 'n3'), (9, LOST))
 case('9: one that was there at the last look and is not taken is lost', early_signal, (9, LOST))
 case('9: a signal that does not wake who waits for it is seen', lambda s: order(s, 'n1', woken_ms=1021), (9, LOST))
+
+
+# --- 12
+
+def deadline(s, deadline_ms, claim_ms=40, due_ms=40, start=True, late=False):
+    """A machine that waits from 21 ms on."""
+    until = {'deadline_us': deadline_ms * 1000}
+    s.enqueue(0, 1, **until)
+    s.claim(10, 'a', 1, 1, 't1', **until)
+    s.step(20, 'a', 1, 1, 't1', 'await', waits_for=3, due_us=due_ms and due_ms * 1000, **until)
+    s.claim(claim_ms, 'b', 1, 1, 't2', start=start, **until)
+    s.settle(claim_ms + 10, 'b', 1, 1, 't2', 'failed' if late else 'done', **until)
+    s.history.finished[-1]['late'] = late
+
+
+case('a machine that is done before its deadline passes', lambda s: deadline(s, 100))
+case('one that fails at its deadline without being started passes',
+     lambda s: deadline(s, 100, 101, 100, start=False, late=True))
+case('12: a machine that is started after its deadline is seen', lambda s: deadline(s, 100, 150, 100), (12, 'other'))
+case('12: one that fails by a deadline before it has come is seen',
+     lambda s: deadline(s, 100, start=False, late=True), (12, 'other'))
+case('12: a wait beyond the deadline is seen', lambda s: deadline(s, 100, 50, 150), (12, LOST))
+case('12: a wait without end beyond the deadline is seen', lambda s: deadline(s, 100, 50, None), (12, LOST))
 
 tap.end()

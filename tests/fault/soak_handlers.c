@@ -1,11 +1,11 @@
 /*
  * soak_handlers: handlers that take their time, fail, ask for another try, put off and, now and
- * then, take the process with them; and two machines. What a machine came to is its result, and the
+ * then, take the process with them; and machines. What a machine came to is its result, and the
  * checker compares that with what was sent and spawned:
  *
  *     order   takes signals a and b until one named last comes, or none for a while.
  *             L|NUMBER,… (T|… when it lost its patience): the signals it took, in their order
- *     family  spawns once or twice. ID,…;ID,…: the children it was shown by each join
+ *     family, clan  are in soak_families.c
  */
 #include "fault/soak_handlers.h"
 
@@ -19,24 +19,22 @@
 #include "core/machine.h"
 #include "fault/events.h"
 
-#define STATE_MAX    8192
-#define PATIENCE     3   /* timeouts in a row */
-#define WAIT_MIN_MS  600 /* for a signal; a wake-up that was lost shows by it */
-#define CHILDREN_MAX 4
+#define PATIENCE    3   /* timeouts in a row */
+#define WAIT_MIN_MS 600 /* for a signal; a wake-up that was lost shows by it */
 
-static void tell_start(const struct job *job)
+void soak_start(const struct job *job)
 {
     events_write("start %lld %d %s", (long long)job->id, (int)job->attempt, TOKEN(&job->token));
 }
 
-static void tell_finish(const struct job *job, const char *outcome)
+void soak_finish(const struct job *job, const char *outcome)
 {
     events_write(
         "end %lld %d %s %s", (long long)job->id, (int)job->attempt, TOKEN(&job->token), outcome);
 }
 
 /* As long as the payload's second word says, or until told to stop. */
-static bool work_for_a_while(struct task *task)
+bool soak_work(struct task *task)
 {
     const struct job *job = task_job(task);
     const char *blank = memchr(job->payload, ' ', job->payload_len);
@@ -55,14 +53,14 @@ static bool work_for_a_while(struct task *task)
 static void on_plain(void *data, struct task *task)
 {
     (void)data;
-    tell_start(task_job(task));
-    bool whole = work_for_a_while(task);
+    soak_start(task_job(task));
+    bool whole = soak_work(task);
 
     if (whole)
         task_done(task, "ok", 2);
     else
         task_retry(task, "told to stop", 20);
-    tell_finish(task_job(task), whole ? "done" : "retry");
+    soak_finish(task_job(task), whole ? "done" : "retry");
 }
 
 /* Mostly soon; sometimes so late that the claim it came from has long expired, if its worker dies.
@@ -85,8 +83,8 @@ static void on_moody(void *data, struct task *task)
     const char *outcome = "done";
 
     (void)data;
-    tell_start(task_job(task));
-    work_for_a_while(task);
+    soak_start(task_job(task));
+    soak_work(task);
     switch (rand_below(8)) {
     case 0:
         task_fail(task, "not today");
@@ -109,25 +107,25 @@ static void on_moody(void *data, struct task *task)
     default:
         break;
     }
-    tell_finish(task_job(task), outcome);
+    soak_finish(task_job(task), outcome);
 }
 
 /* Kills its worker, every time. */
 static void on_poison(void *data, struct task *task)
 {
     (void)data;
-    tell_start(task_job(task));
+    soak_start(task_job(task));
     raise(SIGKILL);
 }
 
 /* --- machines */
 
-static void go_on(struct task *task,
-                  enum outcome_kind kind,
-                  const char *step,
-                  const char *awaits,
-                  const char *state,
-                  int64_t ms)
+void soak_go_on(struct task *task,
+                enum outcome_kind kind,
+                const char *step,
+                const char *awaits,
+                const char *state,
+                int64_t ms)
 {
     task_go_on(task,
                kind,
@@ -140,22 +138,22 @@ static void go_on(struct task *task,
                ms);
 }
 
-static void state_copy(const struct job *job, char state[STATE_MAX])
+void soak_state(const struct job *job, char state[SOAK_STATE_MAX])
 {
     const struct machine *machine = job->machine;
 
     snprintf(state,
-             STATE_MAX,
+             SOAK_STATE_MAX,
              "%.*s",
              machine != NULL && machine->state != NULL ? (int)machine->state_len : 0,
              machine != NULL && machine->state != NULL ? machine->state : "");
 }
 
-static void append(char state[STATE_MAX], const char *text, size_t len)
+static void append(char state[SOAK_STATE_MAX], const char *text, size_t len)
 {
     size_t at = strlen(state);
 
-    if (at + len + 2 > STATE_MAX)
+    if (at + len + 2 > SOAK_STATE_MAX)
         abort();
     if (at > 0 && state[at - 1] != '|' && state[at - 1] != ';')
         state[at++] = ',';
@@ -163,18 +161,18 @@ static void append(char state[STATE_MAX], const char *text, size_t len)
     state[at + len] = '\0';
 }
 
-/* All values behind this in a JSON array. */
-static void append_all(char state[STATE_MAX], const char *json, const char *before, const char *end)
+void soak_append(char state[SOAK_STATE_MAX], const char *json, const char *key, const char *end)
 {
-    for (const char *at = json; at != NULL && (at = strstr(at, before)) != NULL;) {
-        at += strlen(before);
+    for (const char *at = json; at != NULL && (at = strstr(at, key)) != NULL;) {
+        at += strlen(key);
+        at += strspn(at, ": \""); /* one writer of JSON puts a blank there, another does not */
         append(state, at, strcspn(at, end));
     }
 }
 
 /* The state: timeouts in a row, '|', numbers of the signals it took. To take means to go on with
  * another step, so it goes to and fro between two. */
-static const char *order_take(struct task *task, char state[STATE_MAX])
+static const char *order_take(struct task *task, char state[SOAK_STATE_MAX])
 {
     const struct machine *machine = task_job(task)->machine;
     const char *here = machine->step;
@@ -188,7 +186,7 @@ static const char *order_take(struct task *task, char state[STATE_MAX])
             task_done(task, state, strlen(state));
             return "done";
         }
-        go_on(task, OUTCOME_AWAIT, here, "a,b,last", state, wait_ms);
+        soak_go_on(task, OUTCOME_AWAIT, here, "a,b,last", state, wait_ms);
         return "await";
     }
     switch (rand_below(8)) {
@@ -196,18 +194,18 @@ static const char *order_take(struct task *task, char state[STATE_MAX])
         task_retry(task, "not these", (int64_t)rand_below(20));
         return "retry";
     case 1: /* sees them again, soon; not at once, for then nobody could tell what woke it */
-        go_on(task, OUTCOME_AWAIT, here, "a,b,last", NULL, 1 + (int64_t)rand_below(60));
+        soak_go_on(task, OUTCOME_AWAIT, here, "a,b,last", NULL, 1 + (int64_t)rand_below(60));
         return "await";
     default:
         break;
     }
     state[0] = last ? 'L' : '0';
-    append_all(state, machine->signals, "\"n\": \"", "\"");
+    soak_append(state, machine->signals, "\"n\"", "\"");
     if (last) {
-        go_on(task, OUTCOME_NEXT, "close", NULL, state, (int64_t)rand_below(2));
+        soak_go_on(task, OUTCOME_NEXT, "close", NULL, state, (int64_t)rand_below(2));
         return "next";
     }
-    go_on(task, OUTCOME_AWAIT, other, "a,b,last", state, wait_ms);
+    soak_go_on(task, OUTCOME_AWAIT, other, "a,b,last", state, wait_ms);
     return "await";
 }
 
@@ -216,16 +214,16 @@ static void on_order(void *data, struct task *task)
     const struct job *job = task_job(task);
     const char *step = job->machine != NULL ? job->machine->step : NULL;
     const char *outcome = "next";
-    char state[STATE_MAX];
+    char state[SOAK_STATE_MAX];
 
     (void)data;
-    tell_start(job);
-    state_copy(job, state);
-    work_for_a_while(task);
+    soak_start(job);
+    soak_state(job, state);
+    soak_work(task);
     if (step == NULL) {
-        go_on(task, OUTCOME_NEXT, "open", NULL, "0|", rand_below(4) == 0 ? 15 : 0);
+        soak_go_on(task, OUTCOME_NEXT, "open", NULL, "0|", rand_below(4) == 0 ? 15 : 0);
     } else if (strcmp(step, "open") == 0) {
-        go_on(task, OUTCOME_AWAIT, "take", "a,b,last", NULL, WAIT_MIN_MS);
+        soak_go_on(task, OUTCOME_AWAIT, "take", "a,b,last", NULL, WAIT_MIN_MS);
         outcome = "await";
     } else if (strcmp(step, "close") == 0) {
         task_done(task, state, strlen(state));
@@ -233,77 +231,7 @@ static void on_order(void *data, struct task *task)
     } else {
         outcome = order_take(task, state);
     }
-    tell_finish(job, outcome);
-}
-
-/* Children get the key of their parent with a number behind it. */
-static void family_spawn(struct task *task, const char *step, const char *state)
-{
-    const struct job *job = task_job(task);
-    const char *blank = memchr(job->payload, ' ', job->payload_len);
-    int key_len = blank != NULL ? (int)(blank - job->payload) : (int)job->payload_len;
-    struct child_new children[CHILDREN_MAX];
-    char payloads[CHILDREN_MAX][128];
-    size_t n = 1 + rand_below(CHILDREN_MAX);
-
-    for (size_t i = 0; i < n; i++) {
-        int len = snprintf(payloads[i],
-                           sizeof(payloads[i]),
-                           "%.*s.%s.%zu %d",
-                           key_len,
-                           job->payload,
-                           step,
-                           i,
-                           (int)rand_below(10));
-
-        children[i] = (struct child_new){
-            .queue = job->queue,
-            .kind = rand_below(3) == 0 ? "moody" : "plain",
-            .payload = payloads[i],
-            .payload_len = (size_t)len,
-            .priority = (int16_t)rand_below(10),
-            .max_attempts = 12,
-        };
-    }
-    task_go_on(task,
-               OUTCOME_SPAWN,
-               &(struct going_on){
-                   .step = step,
-                   .state = state,
-                   .state_len = strlen(state),
-                   .children = children,
-                   .n_children = n,
-               },
-               0);
-}
-
-static void on_family(void *data, struct task *task)
-{
-    const struct job *job = task_job(task);
-    const char *step = job->machine != NULL ? job->machine->step : NULL;
-    const char *outcome = "spawn";
-    char state[STATE_MAX];
-
-    (void)data;
-    tell_start(job);
-    state_copy(job, state);
-    work_for_a_while(task);
-    if (step == NULL) {
-        family_spawn(task, "first", "");
-    } else if (rand_below(6) == 0) {
-        task_retry(task, "once more", (int64_t)rand_below(20));
-        outcome = "retry";
-    } else {
-        append_all(state, job->machine->children, "\"id\": ", ",}");
-        if (strcmp(step, "first") == 0 && rand_below(2) == 0) {
-            snprintf(state + strlen(state), 2, ";");
-            family_spawn(task, "second", state);
-        } else {
-            task_done(task, state, strlen(state));
-            outcome = "done";
-        }
-    }
-    tell_finish(job, outcome);
+    soak_finish(job, outcome);
 }
 
 const struct threads_handler soak_handlers[N_SOAK_HANDLERS] = {
@@ -311,5 +239,6 @@ const struct threads_handler soak_handlers[N_SOAK_HANDLERS] = {
     {.kind = "moody", .fn = on_moody},
     {.kind = "poison", .fn = on_poison},
     {.kind = "order", .fn = on_order},
-    {.kind = "family", .fn = on_family},
+    {.kind = "family", .fn = soak_family},
+    {.kind = "clan", .fn = soak_clan},
 };

@@ -1,8 +1,6 @@
 /*
  * soak_producer: enqueues until it is told to stop, one job or a few at a time, on its own or in a
- * transaction that it commits or takes back: plain jobs, jobs in lanes, with unique keys, machines.
- * Every job has a key of its own as the first word of its payload, so that it can be found again
- * even when nobody learned its id. To its machines it sends signals, each with a number of its own;
+ * transaction that it commits or takes back (soak_jobs.c). To its machines it sends signals, each with a number of its own;
  * one with a key is sent again until its fate is known. Some of its jobs it cancels. Writes down what it is about to do and what
  * came of it.
  *
@@ -21,30 +19,19 @@
 #include "client/enqueue.h"
 #include "client/signal.h"
 #include "fault/events.h"
+#include "fault/soak_jobs.h"
 #include "pg/sync.h"
 
-#define JOBS_MAX   4
 #define ORDERS_MAX 16 /* machines that it sends signals to */
 #define RECENT_MAX 32 /* jobs that it may cancel */
-#define LANES      10
-#define WIDE_LANES 2 /* these let three in (trace.sql) */
-#define KEYS       8
 
 static volatile sig_atomic_t stop;
 
 struct producer {
     struct target target;
     PGconn *conn; /* NULL while there is none */
-    const char *name;
-    const char *queues[2];
-    unsigned short dice[3]; /* so that a seed makes the same jobs again */
-    int64_t slow_ms;
+    struct maker maker;
     unsigned long long n_calls;
-    unsigned long long n_jobs;
-    struct job_new jobs[JOBS_MAX];
-    char payloads[JOBS_MAX][96];
-    char names[JOBS_MAX][32]; /* of a lane or a unique key */
-    size_t n;
     int64_t orders[ORDERS_MAX]; /* machines that wait for our signals */
     size_t n_orders;
     unsigned long long n_signals;
@@ -62,87 +49,6 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000 * 1000}, NULL);
 }
 
-static long throw(struct producer * p, long sides)
-{
-    return nrand48(p->dice) % sides;
-}
-
-/* A lane for some, a unique key for others. One key at most in a call: whoever holds two and waits
- * for each other's is in a deadlock, and that is not what is to be found here. */
-static void make_special(struct producer *p, size_t i)
-{
-    struct job_new *job = &p->jobs[i];
-    long what = throw(p, 10);
-
-    if (what < 3) {
-        snprintf(p->names[i], sizeof(p->names[i]), "l%ld", throw(p, LANES));
-        job->lane = p->names[i];
-    } else if (what < 4) {
-        snprintf(p->names[i], sizeof(p->names[i]), "wide%ld", throw(p, WIDE_LANES));
-        job->lane = p->names[i];
-    } else if (what < 5 && i == 0) {
-        snprintf(p->names[i], sizeof(p->names[i]), "key%ld", throw(p, KEYS));
-        job->unique_key = p->names[i];
-        job->unique_scope = "global";
-    }
-}
-
-static void make_job(struct producer *p, size_t i)
-{
-    struct job_new *job = &p->jobs[i];
-    long kind = throw(p, 1000);
-    int64_t ms = throw(p, 100) < 3 ? throw(p, p->slow_ms) : throw(p, 8);
-
-    *job = job_new_default();
-    job->queue = p->queues[throw(p, 2)];
-    job->kind = kind < 1     ? "poison"
-                : kind < 300 ? "moody"
-                : kind < 360 ? "order"
-                : kind < 420 ? "family"
-                             : "plain";
-    job->max_attempts = kind < 1 ? 2 : 12;
-    job->priority = (int16_t) throw(p, 10);
-    job->delay_ms = throw(p, 5) == 0 ? throw(p, 800) : 0;
-    make_special(p, i);
-    if (job->lane != NULL)
-        ms %= p->slow_ms / 4; /* one after the other takes long enough */
-    /* The checker is to know who had which unique key. */
-    int len = snprintf(p->payloads[i],
-                       sizeof(p->payloads[i]),
-                       "%s.%llu%s%s %lld",
-                       p->name,
-                       ++p->n_jobs,
-                       job->unique_key != NULL ? "~" : "",
-                       job->unique_key != NULL ? job->unique_key : "",
-                       (long long)ms);
-    job->payload = (struct bytes){p->payloads[i], (size_t)len};
-}
-
-/* ids and held: when they are known; else NULL. */
-static void tell(struct producer *p, const char *what, const int64_t *ids, const bool *held)
-{
-    static struct items items;
-
-    items_clear(&items);
-    for (size_t i = 0; i < p->n; i++) {
-        int key_len = (int)strcspn(p->payloads[i], " ");
-
-        if (ids != NULL)
-            items_add(&items,
-                      "%lld:%.*s%s",
-                      (long long)ids[i],
-                      key_len,
-                      p->payloads[i],
-                      held[i] ? ":held" : "");
-        else
-            items_add(&items, "%.*s", key_len, p->payloads[i]);
-    }
-    if (what == NULL)
-        events_write("call %llu enqueue %s", p->n_calls, items.text);
-    else
-        events_write("ret %llu enqueue %s %s", p->n_calls, what, items.text);
-}
-
 static const char *fate(int rc)
 {
     return rc == 0 ? "ok" : rc == PAWL_EUNKNOWN ? "unknown" : "fail";
@@ -155,7 +61,7 @@ static const char *in_transaction(struct producer *p, bool commit, int64_t *ids,
     int rc = client_begin(p->conn, NULL);
 
     if (rc == 0)
-        rc = client_enqueue(p->conn, p->jobs, p->n, ids, held, NULL);
+        rc = client_enqueue(p->conn, p->maker.jobs, p->maker.n, ids, held, NULL);
     if (rc < 0 || !commit) {
         client_rollback(p->conn);
         return "fail";
@@ -173,22 +79,21 @@ static void produce(struct producer *p)
 {
     int64_t ids[JOBS_MAX];
     bool held[JOBS_MAX];
-    long how = throw(p, 10);
+    long how = maker_throw(&p->maker, 10);
 
-    p->n = 1 + (size_t) throw(p, JOBS_MAX);
-    for (size_t i = 0; i < p->n; i++)
-        make_job(p, i);
+    maker_make(&p->maker);
     p->n_calls++;
-    tell(p, NULL, NULL, NULL);
-    const char *result = how < 6 ? fate(client_enqueue(p->conn, p->jobs, p->n, ids, held, NULL))
-                                 : in_transaction(p, how < 8, ids, held);
+    maker_tell(&p->maker, p->n_calls, NULL, NULL, NULL);
+    const char *result =
+        how < 6 ? fate(client_enqueue(p->conn, p->maker.jobs, p->maker.n, ids, held, NULL))
+                : in_transaction(p, how < 8, ids, held);
     bool ok = strcmp(result, "ok") == 0;
 
-    tell(p, result, ok ? ids : NULL, held);
-    for (size_t i = 0; ok && i < p->n; i++) {
+    maker_tell(&p->maker, p->n_calls, result, ok ? ids : NULL, held);
+    for (size_t i = 0; ok && i < p->maker.n; i++) {
         if (!held[i])
-            p->recent[throw(p, RECENT_MAX)] = ids[i];
-        if (strcmp(p->jobs[i].kind, "order") == 0 && !held[i] && p->n_orders < ORDERS_MAX)
+            p->recent[maker_throw(&p->maker, RECENT_MAX)] = ids[i];
+        if (strcmp(p->maker.jobs[i].kind, "order") == 0 && !held[i] && p->n_orders < ORDERS_MAX)
             p->orders[p->n_orders++] = ids[i];
     }
     close_if_broken(p);
@@ -218,7 +123,7 @@ static void send_signal(struct producer *p, int64_t job, const char *name, bool 
     char payload[96];
     const char *result = "unknown";
 
-    snprintf(number, sizeof(number), "%s-%llu", p->name, ++p->n_signals);
+    snprintf(number, sizeof(number), "%s-%llu", p->maker.name, ++p->n_signals);
     snprintf(payload, sizeof(payload), "{\"n\": \"%s\"}", number);
     for (int tries = 0; tries < 50 && strcmp(result, "unknown") == 0; tries++) {
         if (p->conn == NULL && sync_connect(&p->target, &p->conn, NULL) < 0) {
@@ -249,18 +154,22 @@ static void end_order(struct producer *p, size_t i)
 
 static void send_some(struct producer *p)
 {
-    size_t i = (size_t) throw(p, (long)p->n_orders);
+    size_t i = (size_t)maker_throw(&p->maker, (long)p->n_orders);
     int64_t job = p->orders[i];
 
-    for (long n = 1 + throw(p, 3); n > 0; n--)
-        send_signal(p, job, throw(p, 2) == 0 ? "a" : "b", throw(p, 2) == 0, throw(p, 8) != 0);
-    if (throw(p, 4) == 0)
+    for (long n = 1 + maker_throw(&p->maker, 3); n > 0; n--)
+        send_signal(p,
+                    job,
+                    maker_throw(&p->maker, 2) == 0 ? "a" : "b",
+                    maker_throw(&p->maker, 2) == 0,
+                    maker_throw(&p->maker, 8) != 0);
+    if (maker_throw(&p->maker, 4) == 0)
         end_order(p, i);
 }
 
 static void cancel_one(struct producer *p)
 {
-    int64_t job = p->recent[throw(p, RECENT_MAX)];
+    int64_t job = p->recent[maker_throw(&p->maker, RECENT_MAX)];
     bool ended;
 
     if (job == 0 || p->conn == NULL)
@@ -272,32 +181,12 @@ static void cancel_one(struct producer *p)
     close_if_broken(p);
 }
 
-static int parse(struct producer *p, char **argv, struct arena *arena)
-{
-    struct pawl_err err;
-    unsigned long seed = strtoul(argv[4], NULL, 10);
-
-    if (target_set(&p->target, arena, TARGET_OPTION, argv[2], &err) < 0) {
-        fprintf(stderr, "soak_producer: %s\n", err.message);
-        return -1;
-    }
-    p->name = argv[3];
-    p->dice[0] = (unsigned short)(seed & 0xffff);
-    p->dice[1] = (unsigned short)(seed >> 16 & 0xffff);
-    p->slow_ms = strtoll(argv[6], NULL, 10);
-    p->queues[0] = argv[7];
-    char *comma = strchr(argv[7], ',');
-    p->queues[1] = comma != NULL ? comma + 1 : argv[7];
-    if (comma != NULL)
-        *comma = '\0';
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     static struct producer producer;
     struct producer *p = &producer;
     struct arena arena;
+    struct pawl_err err;
 
     if (argc != 8) {
         fprintf(stderr,
@@ -309,16 +198,19 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     events_open(argv[1]);
     arena_init(&arena, 64UL * 1024);
-    if (parse(p, argv, &arena) < 0)
+    maker_init(&p->maker, argv[3], argv[4], argv[6], argv[7]);
+    if (target_set(&p->target, &arena, TARGET_OPTION, argv[2], &err) < 0) {
+        fprintf(stderr, "soak_producer: %s\n", err.message);
         return 2;
+    }
     events_write("boot %d", (int)getpid());
     for (long every_ms = strtol(argv[5], NULL, 10); stop == 0;
-         pause_ms(1 + throw(p, 2 * every_ms))) {
+         pause_ms(1 + maker_throw(&p->maker, 2 * every_ms))) {
         if (p->conn != NULL || sync_connect(&p->target, &p->conn, NULL) == 0)
             produce(p);
         if (p->n_orders > 0)
             send_some(p);
-        if (throw(p, 12) == 0)
+        if (maker_throw(&p->maker, 12) == 0)
             cancel_one(p);
     }
     while (p->n_orders > 0)

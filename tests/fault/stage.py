@@ -47,7 +47,8 @@ class Cluster(run_tests.Cluster):
     def crash(self):
         """As pg_ctl -m immediate: no clean end, recovery from the log at the next start."""
         self.server.send_signal(signal.SIGQUIT)
-        self.server.wait(run_tests.STOP_TIMEOUT_S)
+        # A child that was just being made may take half a minute to notice.
+        self.server.wait(3 * run_tests.STOP_TIMEOUT_S)
         self.launch()
 
     def ask(self, sql):
@@ -110,19 +111,22 @@ class Actor:
         self.directory = directory
         self.command = command
         self.lives = 0
+        self.started_at = 0
         self.process = None
         self.frozen = False
         self.stopping_since = None  # it was told to end
-        self.deaths = []            # exit statuses nobody asked for
+        self.back_at = 0            # when it is started again, if not at once
 
     def start(self):
         self.lives += 1
+        self.started_at = time.monotonic()
         base = f'{self.directory}/{self.name}.{self.lives}'
         with open(base + '.log', 'wb') as log:
             self.process = subprocess.Popen(self.command(base + '.events', self.lives), stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, start_new_session=True)
         self.frozen = False
         self.stopping_since = None
+        self.back_at = 0
 
     def alive(self):
         return self.process is not None and self.process.poll() is None

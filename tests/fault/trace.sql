@@ -1,4 +1,4 @@
--- trace: what the database itself saw of every job, claim, finished job and signal, for the checker; and two knobs. Runs after the
+-- trace: what the database itself saw of every job, claim, lease of a single job, finished job and signal, for the checker; and two knobs. Runs after the
 -- migrations, in the soak test's own database. A trace row is written by the transaction it is about, so it is there
 -- exactly when that was committed; rows of one job are in the order of their commits, because the job is locked meanwhile.
 CREATE SCHEMA soak;
@@ -9,7 +9,7 @@ CREATE TABLE soak.trace (
     began       timestamptz NOT NULL DEFAULT statement_timestamp(), -- its snapshot is later
     xid         xid NOT NULL DEFAULT pg_current_xact_id()::xid,
     statement   text,
-    what        text NOT NULL, -- job, claim, history, signal
+    what        text NOT NULL, -- job, claim, held, history, signal
     op          text NOT NULL, -- INSERT, UPDATE, DELETE
     id          bigint,
     token       uuid,
@@ -28,6 +28,14 @@ CREATE TABLE soak.trace (
     due_at      timestamptz,
     wait_until  timestamptz,
     awaits      text[],
+    step        text,
+    waits_for   smallint,
+    deadline_at timestamptz,
+    join_of     integer,     -- of a child: which spawn of its parent made it
+    kids        integer,     -- of a parent: children that are left, and how many may be when it goes on
+    join_at     integer,
+    join_flags  smallint,
+    let_go      boolean,     -- of a lease of its own: that of the claim does not count any more
     -- of signals; id is that of the machine
     signal_id   bigint,
     name        text,
@@ -47,9 +55,10 @@ DECLARE
 BEGIN
     j := CASE tg_op WHEN 'DELETE' THEN old ELSE new END;
     INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt, queue, lane, guard, parent_id,
-                            joins, due_at, wait_until, awaits)
+                            joins, due_at, wait_until, awaits, step, waits_for, deadline_at, join_of, kids, join_at, join_flags)
     VALUES (soak.statement(), 'job', tg_op, j.id, new.token, old.token, new.attempt, old.attempt, j.queue, j.lane, j.guard,
-            j.parent_id, j.joins, j.due_at, j.wait_until, j.awaits);
+            j.parent_id, j.joins, j.due_at, j.wait_until, j.awaits, j.step, j.waits_for, j.deadline_at, j.join_of,
+            j.children_left, j.join_at, j.join_flags);
     RETURN NULL;
 END
 $$;
@@ -65,6 +74,17 @@ END
 $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.claim
     FOR EACH ROW EXECUTE FUNCTION soak.trace_claim();
+
+CREATE FUNCTION soak.trace_held() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO soak.trace (statement, what, op, id, token, old_token, lease_until, old_lease, let_go)
+    VALUES (soak.statement(), 'held', tg_op, coalesce(new.job_id, old.job_id), new.token, old.token, new.lease_until,
+            old.lease_until, coalesce(new.let_go, old.let_go));
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.held
+    FOR EACH ROW EXECUTE FUNCTION soak.trace_held();
 
 CREATE FUNCTION soak.trace_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -89,8 +109,12 @@ $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.signal
     FOR EACH ROW EXECUTE FUNCTION soak.trace_signal();
 
--- Lanes are for one at a time, but for the wide ones.
+-- Lanes are for one at a time, but for the wide ones. In a row and in a tail the order counts; whoever is to be tried again
+-- lets others pass in a row, and holds them up in a tail. The checker knows these numbers (lanes.py).
 SELECT pawl.lane_set('*', 'wide*', 3);
+SELECT pawl.lane_set('*', 'row*', 1, strict => true);
+SELECT pawl.lane_set('*', 'tail*', 1, strict => true, hold => true);
+SELECT pawl.lane_set('*', 'trickle*', 100, rate_per_s => 8, burst => 3);
 
 -- The share of claims and settles that succeed and then cannot be committed.
 CREATE TABLE soak.knob (refuse_commits double precision NOT NULL);
@@ -115,12 +139,15 @@ CREATE CONSTRAINT TRIGGER refuse_step AFTER UPDATE ON pawl.job
 -- machine meanwhile sees the row and not the signal. By its name it comes after the delivery.
 CREATE FUNCTION soak.slow() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    PERFORM pg_sleep(0.006 * random());
+    PERFORM pg_sleep(coalesce(tg_argv[0]::float8, 0.006) * random());
     RETURN NULL;
 END
 $$;
 CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.signal
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.slow();
+-- So does a child that ends, now and then, when it has locked its parent's row.
+CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.child
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.child_id % 4 = 0) EXECUTE FUNCTION soak.slow('0.03');
 
 -- A run of minutes has no hours to wait for an exhausted job.
 CREATE OR REPLACE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint

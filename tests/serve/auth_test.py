@@ -129,6 +129,44 @@ def test_revoked():
             assert calls.code('Stats')[0] == 'UNAUTHENTICATED'
 
 
+def test_revoked_with_jobs():
+    """jobs of a worker whose token is revoked keep their leases: one with a new token goes on with them, others get the rest"""
+    with Database() as db, Served(db, '--tokens', 'required', '--lease', f'{round(TIMEOUT_S / 4)}s') as server:
+        old, new = (db.token(name, '--scope', 'work', '--queue', 'a') for name in ('old', 'new'))
+        for _ in range(2):
+            db.pawl('enqueue', 'k', '--queue', 'a')
+        with Worker(server.address, queues=['a'], token=old, credits=2) as worker:
+            first, second = worker.job(), worker.job()
+            assert not worker.beat(first, second).lost_job_ids
+            db.pawl('token', 'revoke', 'old')
+            assert worker.over.wait(TIMEOUT_S) and worker.ended == grpc.StatusCode.UNAUTHENTICATED, worker.ended
+            assert worker.calls.code('ReportResult', worker_id=worker.id, reports=[report(first, done=pb.DoneOutcome())])[0] \
+                == 'UNAUTHENTICATED'
+            assert worker.calls.code('Heartbeat', worker_id=worker.id, running=[
+                pb.RunningJob(job_id=second.job_id, token=second.token)])[0] == 'UNAUTHENTICATED'
+            assert db.sql('SELECT count(*) FROM pawl.job WHERE token IS NOT NULL') == '2'
+            with Worker(server.address, queues=['a'], token=new, worker_id=worker.id, running=[first], credits=2) as again:
+                assert not again.opened.lost_job_ids
+                assert again.done(first).status == pb.ITEM_STATUS_OK
+                job = again.job()  # nobody has renewed it
+                assert job.job_id == second.job_id
+                assert again.done(job).status == pb.ITEM_STATUS_OK
+        assert db.sql("SELECT count(*) FROM pawl.history WHERE state = 'done'") == '2'
+
+
+def test_reports_of_what_it_may_not_see():
+    """a report without a ticket does not tell whether there is a job in a queue that the token is not for"""
+    with Database() as db, Served(db, '--tokens', 'required') as server:
+        ids = [int(db.sql(f"SELECT pawl.enqueue('k', queue => '{queue}')")) for queue in ('a', 'b', 'b')]
+        db.sql(f'SELECT pawl.cancel({ids[2]})')  # it is history
+        with server.calls(db.token('t', '--scope', 'work', '--queue', 'a')) as calls:
+            reports = [pb.Report(job_id=i, token=b'0' * 16, cancel=pb.CancelOutcome()) for i in (*ids, max(ids) + 1)]
+            seen, *others = calls.ReportResult(worker_id='w', reports=reports).answers
+            assert seen.status == pb.ITEM_STATUS_STALE, seen
+            assert [(a.status, a.state, a.error) for a in others] == [
+                (pb.ITEM_STATUS_NOT_FOUND, 0, 'there is no such job')] * 3, others
+
+
 def test_children_in_other_queues():
     """a worker makes children only in queues that its token is for"""
     with Database() as db, Served(db, '--tokens', 'required') as server:

@@ -200,5 +200,36 @@ def test_timeout():
         assert answer.state == pb.JOB_STATE_RETRYING
 
 
+def test_until_empty():
+    """a stream that is to end when nothing is due ends then, not before what it reported is settled and looked for again"""
+    with Database() as db, Served(db) as server:
+        with Worker(server.address, kinds=['other']) as stays, Worker(server.address, until_empty=True) as worker:
+            assert worker.word('drain').reason == 'nothing is due'
+            until(worker.over.is_set, 'nothing is due')
+            assert worker.ended.name == 'OK' and not stays.over.is_set()
+        ids = enqueue(db, 3) + enqueue(db, queue='second')
+        enqueue(db, more=", delay => '1 h'")
+        with Worker(server.address, until_empty=True, credits=2, queues=['default', 'second']) as worker:
+            seen = []
+            for n in range(5):
+                job = worker.job()
+                seen.append(job.job_id)
+                assert not worker.over.is_set()
+                # The first one comes again at once: while it is being settled the stream has nothing, and nothing is due.
+                outcome = {'done': pb.DoneOutcome()} if n else {'retry': pb.RetryOutcome(error='e', delay_ms=0)}
+                answer, = worker.report(report(job, **outcome))
+                assert answer.status == pb.ITEM_STATUS_OK
+            assert worker.word('drain').reconnect is False
+            until(worker.over.is_set, 'nothing more is due')
+            assert worker.ended.name == 'OK' and sorted(seen) == sorted(ids + [seen[0]]), (seen, ids)
+        job_id, = enqueue(db)
+        with Worker(server.address, until_empty=True) as worker:
+            job = worker.job()
+            assert worker.report(report(job, retry=pb.RetryOutcome(error='e', delay_ms=0)))[0].status == pb.ITEM_STATUS_OK
+            assert worker.done(worker.job()).status == pb.ITEM_STATUS_OK
+            until(worker.over.is_set, 'nothing more is due')
+        assert state(db, job_id) == 'done'
+
+
 if __name__ == '__main__':
     run(globals())

@@ -117,6 +117,25 @@ def test_spawn():
         assert answer.status == pb.ITEM_STATUS_INVALID
 
 
+def test_giant():
+    """a job that has grown too large for a message fails and says so; the worker's stream and its other jobs go on"""
+    with Database() as db, Served(db) as server, Worker(server.address, credits=2) as worker:
+        job_id = int(db.sql("SELECT pawl.enqueue('k', bytes => pg_catalog.convert_to(pg_catalog.repeat('x', 16777216), 'UTF8'))"))
+        job = worker.job()
+        assert len(job.payload) == 16777216  # as it is, it fits
+        for _ in range(4):
+            db.sql(f"SELECT pawl.signal({job_id}, 's', pg_catalog.to_jsonb(pg_catalog.repeat('y', 1000000)))")
+        other, = enqueue(db)
+        also = worker.job()
+        assert go(worker, job, await_=pb.AwaitOutcome(signals=['s'], step='read')) in (pb.JOB_STATE_WAITING, pb.JOB_STATE_READY)
+        until(lambda: state(db, job_id) == 'failed', 'it is failed')
+        assert 'too large' in db.sql(f'SELECT errors FROM pawl.history WHERE id = {job_id}')
+        assert go(worker, also, done=pb.DoneOutcome()) == pb.JOB_STATE_DONE and also.job_id == other
+        enqueue(db)
+        assert go(worker, worker.job(), done=pb.DoneOutcome()) == pb.JOB_STATE_DONE
+        assert not worker.over.is_set() and worker.idle(0.1)
+
+
 def test_lanes():
     """jobs of one lane come one after the other, whoever runs them"""
     with Database() as db, Served(db) as server, Worker(server.address, credits=4) as worker:

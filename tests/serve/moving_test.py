@@ -133,6 +133,91 @@ def test_other_server():
         assert db.sql(f'SELECT result, attempt FROM pawl.history WHERE id = {ids[0]}') == '\\x31|1'
 
 
+def test_heartbeats_here_and_there():
+    """heartbeats that reach two servers by turns keep a job: it runs once, however long one of them hears nothing"""
+    with Database() as db, Served(db, *LEASE) as one, Served(db, *LEASE) as two, two.calls() as calls:
+        with Worker(one.address) as worker:
+            enqueue(db)
+            job = worker.job()
+            other = Worker(two.address)
+            assert not worker.beat(job, calls=calls).lost_job_ids  # the other server gives it a lease of its own
+            for _ in range(12):  # which runs out while the one with the stream hears of it
+                assert not worker.beat(job).lost_job_ids
+                assert other.idle(0.4)
+            assert state(db, job.job_id) == 'running'
+            for _ in range(14):  # and the other way round, until the first has forgotten it
+                assert not worker.beat(job, calls=calls).lost_job_ids
+                assert other.idle(0.4)
+            assert not worker.beat(job).lost_job_ids and worker.words.empty(), 'nobody called it lost'
+            other.close()
+            enqueue(db)
+            assert worker.idle(0.4)  # the first one takes the credit again
+            assert worker.done(job).status == OK
+            assert worker.done(worker.job()).status == OK
+        assert db.sql("SELECT count(*), max(attempt) FROM pawl.history WHERE state = 'done'") == '2|1'
+        until(lambda: held(db) == 0, 'the lease of its own is over')
+
+
+def test_silence_at_all_servers():
+    """a job of which no server hears for a lease is given to others, also when two servers had heard of it"""
+    with Database() as db, Served(db, *LEASE) as one, Served(db, *LEASE) as two, two.calls() as calls:
+        with Worker(one.address) as worker:
+            enqueue(db)
+            job = worker.job()
+            worker.beat(job, calls=calls)
+            with Worker(two.address) as other:
+                assert worker.word('cancel_run').stop_reason == pb.STOP_REASON_LOST
+                again = other.job() if not worker.idle(0) else worker.job()
+                assert (again.job_id, again.attempt) == (job.job_id, 2)
+                assert worker.done(job).status == STALE
+
+
+def test_late_heartbeats():
+    """a heartbeat that comes after a newer one, after the report, or after the next stream is open changes nothing"""
+    with Database() as db, Served(db, *LEASE) as one, Served(db, *LEASE) as two, one.calls() as here, two.calls() as there:
+        def late(worker, job):
+            """One on which nothing depends any more, by both servers: it names what is lost, and no lease is made."""
+            for calls in (here, there):
+                assert list(worker.beat(job, calls=calls).lost_job_ids) == [job.job_id]
+            assert held(db) == 0
+
+        with Worker(one.address) as worker:
+            ids = enqueue(db)
+            job = worker.job()
+            assert worker.done(job).status == OK
+            late(worker, job)
+            ids += enqueue(db)
+            first = worker.job()
+            worker.report(report(first, retry=pb.RetryOutcome(error='e', delay_ms=0)))
+            second = worker.job()
+            assert (second.job_id, second.attempt) == (first.job_id, 2)
+            late(worker, first)
+            worker.report(report(second, next=pb.NextOutcome(step='on')))
+            third = worker.job()
+            late(worker, second)
+            # The same step again: the database cannot tell one from the other, and the run that there is gets a lease of its own.
+            worker.report(report(third, next=pb.NextOutcome(step='on')))
+            fourth = worker.job()
+            worker.beat(third)
+            worker.beat(third, calls=there)
+            assert held(db) == 1
+            for _ in range(8):
+                assert not worker.beat(fourth).lost_job_ids
+                assert worker.idle(0.4)
+            assert worker.done(fourth).status == OK
+            until(lambda: held(db) == 0, 'that lease is over')
+            ids += enqueue(db)
+            job = worker.job()
+        # It left, came back with its job, and only then its word that it has left, and has nothing, arrives.
+        with Worker(one.address, worker_id=worker.id, running=[job]) as again:
+            again.beat(left_stream=True)
+            again.beat(left_stream=True, calls=there)
+            assert again.idle(0.7) and state(db, job.job_id) == 'running'
+            assert again.done(job).status == OK
+        assert db.sql('SELECT string_agg(id || state::text || attempt, chr(32) ORDER BY id) FROM pawl.history') == \
+            f'{ids[0]}done1 {ids[1]}done1 {ids[2]}done1'
+
+
 def test_twice():
     """a report that is repeated gets the same answer, here and at another server, and has one effect"""
     with Database() as db, Served(db) as one, Served(db) as two, two.calls() as calls:

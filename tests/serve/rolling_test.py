@@ -1,12 +1,13 @@
 """Servers and workers that are drained, and servers that are restarted one after the other."""
 
+import json
 import signal
 import time
 
 from dispatch_test import enqueue, state
 from harness import TIMEOUT_S, Scratch, run, until
 from served import Database, Served, pb
-from streaming import Busy, Worker
+from streaming import Busy, Worker, report
 
 OK = pb.ITEM_STATUS_OK
 
@@ -141,6 +142,39 @@ def test_worker_list_and_drain():
         with Worker(server.address) as other:
             assert other.done(other.job()).status == OK
             other.done(other.job())
+
+
+def test_rate():
+    """a worker with a limit of jobs in a second is told, is given no more than that, and gets all again without it"""
+    with Database() as db, Served(db) as server, Worker(server.address, credits=200, name='slow') as worker:
+        db.pawl('worker', 'limit', '--rate', '10/s', worker.id)
+        told = worker.word('rate_change')
+        assert (told.queue, told.starts_per_second, told.burst) == ('', 10.0, 1)
+        until(lambda: [w['rate_per_s'] for w in json.loads(db.pawl('worker', 'list', '-o', 'json').stdout) if w['id'] == worker.id]
+              == ['10'], 'the list shows it')
+        start = time.monotonic()
+        enqueue(db, 100)
+        while time.monotonic() - start < 2:
+            assert len(worker.got) <= 2 + 10 * (time.monotonic() - start), len(worker.got)
+            time.sleep(0.02)
+        assert len(worker.got) >= 5, len(worker.got)
+        # Credits are another matter, and stay; a job that ends does not make it faster.
+        db.pawl('worker', 'limit', '--jobs', '150', worker.id)
+        assert worker.word('credit_change').credits == 150
+        n, start = len(worker.got), time.monotonic()
+        worker.report(*(report(j, done=pb.DoneOutcome()) for j in worker.got[:n]))
+        assert not worker.idle(2) and len(worker.got) - n <= 2 + 10 * (time.monotonic() - start)
+        # Kept over a reconnect, at any server.
+        with Served(db) as two, Worker(two.address, credits=1) as again:
+            assert again.opened
+        with Worker(server.address, credits=200, worker_id=worker.id, running=worker.got[n:]) as again:
+            assert again.word('rate_change').starts_per_second == 10
+            db.pawl('worker', 'limit', '--rate', '0', worker.id)
+            assert again.word('rate_change').starts_per_second == 0
+            until(lambda: int(db.sql('SELECT count(*) FROM pawl.job WHERE token IS NULL')) == 0, 'it has all of them')
+        for bad in ('-1', 'x', '0.0001', '1/m', 'inf'):
+            refused = db.pawl('worker', 'limit', '--rate', bad, worker.id, check=False)
+            assert refused.returncode == 2 and 'jobs per second' in refused.stderr, (bad, refused.stderr)
 
 
 if __name__ == '__main__':

@@ -16,7 +16,7 @@ MAX_MESSAGE = 32 * 1024 * 1024
 class Worker:
     """One stream. Assigned jobs are in `jobs` (a queue), everything else in `words`; `ended` is the status of its end."""
 
-    def __init__(self, address, kinds=('k',), credits=1, queues=(), worker_id=None, running=(), name='', token=None, opened=True):
+    def __init__(self, address, kinds=('k',), credits=1, queues=(), worker_id=None, running=(), name='', token=None, opened=True, until_empty=False):
         self.id = worker_id or str(uuid.uuid4())
         self.calls = Calls(address, token, options=[('grpc.max_receive_message_length', MAX_MESSAGE)])
         self.jobs = queue.Queue()
@@ -25,7 +25,8 @@ class Worker:
         self.ended = None
         self.over = threading.Event()
         self.stream = self.calls.stream(queues=list(queues), kinds=list(kinds), worker_id=self.id, credits=credits,
-                                        running=[pb.RunningJob(job_id=j.job_id, token=j.token) for j in running], worker_name=name)
+                                        running=[pb.RunningJob(job_id=j.job_id, token=j.token) for j in running], worker_name=name,
+                                        until_empty=until_empty)
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
         self.opened = self.word('opened') if opened else None

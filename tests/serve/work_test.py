@@ -292,6 +292,23 @@ def test_tls():
             assert status == 4 and 'TLS' in said, (status, said)
 
 
+def test_once():
+    """with --once it runs what is due, also what its own jobs make, and ends; also when there is nothing"""
+    with Database() as db, Served(db) as server, Scratch() as folder:
+        with Work(folder, server.address, '--once', '-e', 'x=true') as work:
+            assert work.process.wait(TIMEOUT_S) == 0
+            assert 'nothing was due' in work.text('err')
+        for _ in range(5):
+            enqueue(db, 'x')
+        enqueue(db, 'twice')
+        enqueue(db, 'x', '--delay', '1h')
+        again = 'twice=[ $PAWL_JOB_ATTEMPT = 2 ] || { echo \'{"retry":"again","delay_ms":0}\' >&3; }'
+        with Work(folder, server.address, '--once', '-c', '2', '-e', 'x=true', '-e', again) as work:
+            assert work.process.wait(TIMEOUT_S) == 0, work.text('err')
+        assert db.sql("SELECT count(*), sum(attempt) FROM pawl.history WHERE state = 'done'") == '6|7'
+        assert db.sql('SELECT count(*) FROM pawl.job') == '1'
+
+
 def test_trouble():
     """a server that is not there, or is something else, is named with what to do"""
     port = free_port()

@@ -26,6 +26,8 @@ static struct {
     bool full;     /* nobody reads */
     size_t n_stopped;
     size_t n_leaving_calls;
+    size_t n_looks;
+    bool empty;
 } the;
 
 static int64_t fake_now(const struct clock *clock)
@@ -88,6 +90,21 @@ static void on_leaving(void *data)
     the.n_leaving_calls++;
 }
 
+static void on_look(void *data, size_t source)
+{
+    (void)data;
+    assert_true(source < the.n_sources);
+    the.n_looks++;
+    the.empty = false;
+}
+
+static bool on_empty(void *data, size_t source)
+{
+    (void)data;
+    (void)source;
+    return the.empty;
+}
+
 static void on_settled(void *data, struct stream_run *run, const char *state, bool unsure)
 {
     (void)data;
@@ -111,6 +128,8 @@ static int setup(void **state)
     the.streams = streams_new(&(struct streams_options){.clock = &fake_clock,
                                                         .lease_ms = 1000,
                                                         .set_source = on_source,
+                                                        .look = on_look,
+                                                        .empty = on_empty,
                                                         .assign = on_assign,
                                                         .left = on_left,
                                                         .stop = on_stop,
@@ -134,7 +153,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct stream *open_for(const char *queue, const char *kind, uint32_t credits)
+static struct stream *
+open_as(const char *queue, const char *kind, uint32_t credits, bool until_empty)
 {
     struct stream *stream;
     struct pawl_err err = {0};
@@ -146,12 +166,18 @@ static struct stream *open_for(const char *queue, const char *kind, uint32_t cre
                                                            .n_queues = 1,
                                                            .kinds = &kind,
                                                            .n_kinds = 1,
-                                                           .credits = credits},
+                                                           .credits = credits,
+                                                           .until_empty = until_empty},
                                   &stream,
                                   &err),
                      0);
     streams_begin(stream);
     return stream;
+}
+
+static struct stream *open_for(const char *queue, const char *kind, uint32_t credits)
+{
+    return open_as(queue, kind, credits, false);
 }
 
 static size_t room(size_t source)
@@ -385,42 +411,136 @@ static void a_step_that_goes_on_comes_back_to_its_stream_and_keeps_its_credit(vo
 
 static void silence_for_a_lease_loses_a_run_and_a_sign_of_life_keeps_it(void **state)
 {
+    struct stream *stream = open_for("q", "k", 4);
+
     (void)state;
-    open_for("q", "k", 2);
-    claim(0, 2);
+    claim(0, 4);
     the.now_us = 900 * US_PER_MS;
     streams_find(the.streams, 1)->seen_us = the.now_us;
     the.now_us = 1001 * US_PER_MS;
     streams_tick(the.streams);
     assert_int_equal(streams_find(the.streams, 0)->place, PLACE_LEAVING);
     assert_int_equal(streams_find(the.streams, 1)->place, PLACE_SENT);
+    /* Its worker may have spoken to another server: it is not told before that is known. */
+    assert_int_equal(the.n_stopped, 0);
+    assert_int_equal(room(0), 0);
+    streams_lost(the.streams, streams_find(the.streams, 0));
     assert_int_equal(the.n_stopped, 1);
     assert_int_equal(room(0), 1);
+    assert_null(streams_find(the.streams, 0));
+    /* It has: from now on that lease counts, and the job takes its credit as before. */
+    streams_left(the.streams, streams_find(the.streams, 2));
+    assert_int_equal(the.n_stopped, 1);
+    assert_int_equal(room(0), 1);
+    assert_int_equal(streams_find(the.streams, 2)->place, PLACE_AWAY);
+    streams_close(stream); /* while it is not known of the last one */
+    assert_int_equal(streams_find(the.streams, 3)->place, PLACE_LEAVING);
+    streams_lost(the.streams, streams_find(the.streams, 3));
+    assert_int_equal(the.n_stopped, 1);
+    assert_null(streams_find(the.streams, 2));
 }
 
 static void what_another_server_claimed_takes_a_credit_until_it_is_reported(void **state)
 {
     struct stream *stream = open_for("q", "k", 2);
-    struct stream_run *away = streams_add_away(the.streams, 7, stream);
+    const unsigned char ticket[STREAM_TICKET_LEN] = {1};
     struct run run = {.job = {.id = 7}};
+    struct stream_run *away;
 
     (void)state;
+    streams_add_away(the.streams, 7, stream, ticket);
+    away = streams_find(the.streams, 7);
     assert_non_null(away);
+    assert_memory_equal(away->ticket, ticket, sizeof(ticket));
     assert_int_equal(room(0), 1);
     assert_ptr_equal(streams_adopt(the.streams, away, &run), away);
     assert_int_equal(room(0), 2);
     the.hands->ops->settled(the.hands, &run, "done", false);
     assert_null(streams_find(the.streams, 7));
-    away = streams_add_away(the.streams, 8, stream);
+    streams_add_away(the.streams, 8, stream, ticket);
+    away = streams_find(the.streams, 8);
     assert_non_null(away);
     streams_forget_away(the.streams, away);
     assert_int_equal(room(0), 2);
     /* Nobody has spoken of it for a lease: it was reported elsewhere. */
-    assert_non_null(streams_add_away(the.streams, 9, stream));
+    streams_add_away(the.streams, 9, stream, ticket);
     the.now_us = 1001 * US_PER_MS;
     streams_tick(the.streams);
     assert_null(streams_find(the.streams, 9));
     assert_int_equal(room(0), 2);
+}
+
+static void a_rate_is_room_that_comes_with_time(void **state)
+{
+    struct stream *stream = open_for("q", "k", 10);
+
+    (void)state;
+    assert_false(streams_paced(the.streams));
+    streams_set_rate(stream, 5 * 1000);
+    assert_true(streams_paced(the.streams));
+    assert_int_equal(room(0), 1);
+    claim(0, 1);
+    assert_int_equal(room(0), 0);
+    report_and_settle(0, OUTCOME_DONE); /* its credit is free, and it gets nothing sooner */
+    assert_int_equal(room(0), 0);
+    the.now_us = 199 * US_PER_MS;
+    streams_pace(the.streams);
+    assert_int_equal(room(0), 0);
+    the.now_us = 201 * US_PER_MS;
+    streams_pace(the.streams);
+    assert_int_equal(room(0), 1);
+    the.now_us = 60 * US_PER_S; /* a pause is not made up for */
+    streams_pace(the.streams);
+    assert_int_equal(room(0), 1);
+    streams_set_rate(stream, 100 * 1000);
+    the.now_us += US_PER_S;
+    streams_pace(the.streams);
+    assert_int_equal(streams_burst(100 * 1000), 10);
+    assert_int_equal(room(0), 10);
+    streams_set_credits(stream, 3); /* the smaller of both */
+    assert_int_equal(room(0), 3);
+    streams_set_rate(stream, 0);
+    assert_int_equal(room(0), 3);
+    streams_set_rate(stream, 1);
+    streams_close(stream);
+    assert_false(streams_paced(the.streams));
+    assert_int_equal(room(0), 0);
+}
+
+static void a_stream_until_empty_is_over_when_all_is_settled_and_looked_at_again(void **state)
+{
+    struct stream *stream = open_as("q", "k", 2, true);
+    struct stream *other = open_for("q", "k", 1);
+
+    (void)state;
+    assert_int_equal(the.n_looks, 1);
+    assert_false(streams_is_over(stream));
+    the.empty = true;
+    assert_true(streams_is_over(stream));
+    assert_false(streams_is_over(other));
+    claim(0, 3);
+    assert_false(streams_is_over(stream));
+    for (int64_t id = 0; id < 3; id++) {
+        streams_report(
+            the.streams, streams_find(the.streams, id), &(struct outcome){.kind = OUTCOME_DONE});
+        assert_false(streams_is_over(stream)); /* it holds less and less, but nothing is settled */
+    }
+    for (int64_t id = 0; id < 3; id++) {
+        the.empty = true;
+        the.hands->ops->settled(the.hands, &the.runs[id], "done", false);
+        assert_false(the.sent_to[id] == stream && streams_is_over(stream));
+    }
+    assert_int_equal(the.n_looks, 3);
+    the.empty = true;
+    assert_true(streams_is_over(stream));
+    /* It may end while what it reported is being settled. */
+    streams_close(other);
+    claim(0, 1);
+    streams_report(
+        the.streams, streams_find(the.streams, 3), &(struct outcome){.kind = OUTCOME_DONE});
+    streams_close(stream);
+    the.hands->ops->settled(the.hands, &the.runs[3], "done", false);
+    assert_null(streams_find(the.streams, 3));
 }
 
 static void opening_words_that_ask_for_too_much_or_nothing_are_refused(void **state)
@@ -460,6 +580,8 @@ int main(void)
         streams_test(a_step_that_goes_on_comes_back_to_its_stream_and_keeps_its_credit),
         streams_test(silence_for_a_lease_loses_a_run_and_a_sign_of_life_keeps_it),
         streams_test(what_another_server_claimed_takes_a_credit_until_it_is_reported),
+        streams_test(a_rate_is_room_that_comes_with_time),
+        streams_test(a_stream_until_empty_is_over_when_all_is_settled_and_looked_at_again),
         streams_test(opening_words_that_ask_for_too_much_or_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

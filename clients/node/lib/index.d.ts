@@ -292,6 +292,8 @@ export interface WorkerOptions extends ConnectionOptions {
   leaseMs?: number;
   /** How long a stop waits for handlers before it tells them to end; default: 25000. */
   drainMs?: number;
+  /** It ends by itself when nothing is due for it; default: false. */
+  untilEmpty?: boolean;
   /** For people; default: host and process. */
   name?: string;
   /** Where warnings and errors go; default: console. */
@@ -310,6 +312,10 @@ export class Worker extends EventEmitter {
   readonly name: string;
   /** How many jobs it holds. */
   readonly running: number;
+  /** How many it may hold at once: concurrency and prefetch, or less where an operator wants it. */
+  readonly credits: number;
+  /** How many the server gives it in a second, where an operator has set a limit (`pawl worker limit --rate`). */
+  readonly rate: number | undefined;
   /** Says what runs jobs of a kind; before the start. */
   handle<P = any>(kind: string, handler: Handler<P>): this;
   /** A kind whose jobs go on in steps. */
@@ -323,6 +329,7 @@ export class Worker extends EventEmitter {
 
   on(event: 'connected', listener: (to: { serverId: string }) => void): this;
   on(event: 'disconnected', listener: (error: Error) => void): this;
+  on(event: 'limit', listener: (now: { credits: number; rate: number | undefined }) => void): this;
   on(event: 'drain', listener: (asked: { reason: string; reconnect: boolean }) => void): this;
   on(event: string | symbol, listener: (...args: any[]) => void): this;
 }

@@ -31,6 +31,8 @@ class Link {
   #beatFailed = false;
   #leaseMs;
   #opened = false;
+  credits; // what the server allows, like what follows
+  rate; // jobs in a second; undefined: no limit
   #left = false; // there is no stream, and there will be none
 
   constructor({ channel, opening, runs, emit, log }) {
@@ -39,6 +41,7 @@ class Link {
     this.#runs = runs;
     this.#emit = emit;
     this.#log = log;
+    this.credits = opening.credits;
     this.#leaseMs = Number(opening.leaseMs) || LEASE_UNTIL_TOLD_MS;
   }
 
@@ -135,6 +138,9 @@ class Link {
       case 'opened':
         if (Number(body.leaseMs) > 0) this.#leaseMs = Number(body.leaseMs);
         this.#opened = true;
+        this.credits = body.credits;
+        this.rate = undefined; // limits of jobs in a second are told anew
+        this.#runs.forgetRates();
         backoff.reset();
         this.#runs.renewed(
           running.filter((one) => !body.lostJobIds.includes(one.jobId)),
@@ -152,6 +158,12 @@ class Link {
         return false;
       case 'rateChange':
         this.#runs.changeRate(body.queue, body.startsPerSecond, body.burst);
+        if (body.queue === '') this.rate = body.startsPerSecond || undefined;
+        this.#emit('limit', { credits: this.credits, rate: this.rate });
+        return false;
+      case 'creditChange':
+        this.credits = body.credits;
+        this.#emit('limit', { credits: this.credits, rate: this.rate });
         return false;
       case 'drain':
         this.#log('info', `the server asks to drain: ${body.reason}`);

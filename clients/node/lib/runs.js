@@ -94,6 +94,11 @@ class Runs {
     this.#admit();
   }
 
+  forgetRates() {
+    this.#rates = new Rates();
+    this.#admit();
+  }
+
   // --- what is known
 
   get size() {

@@ -13,7 +13,7 @@ const { Runs } = require('./runs');
 
 const LAST_WORDS_MS = 5000; // after the drain: for handlers to hear that they should end, and for the last reports
 
-/** Events: connected, disconnected, drain. */
+/** Events: connected, disconnected, limit, drain. */
 class Worker extends EventEmitter {
   #options;
   #handlers = new Handlers();
@@ -95,10 +95,20 @@ class Worker extends EventEmitter {
     return this.#runs?.size ?? 0;
   }
 
+  /** How many jobs it may hold at once: concurrency and prefetch, or less where an operator wants it. */
+  get credits() {
+    return this.#link?.credits ?? this.#options.concurrency + this.#options.prefetch;
+  }
+
+  /** How many jobs the server gives it in a second, where an operator has set a limit. */
+  get rate() {
+    return this.#link?.rate;
+  }
+
   // --- inside
 
   async #work() {
-    const { concurrency, prefetch, leaseMs = 0, drainMs, queues } = this.#options;
+    const { concurrency, prefetch, leaseMs = 0, drainMs, queues, untilEmpty = false } = this.#options;
     const log = this.#log;
     const channel = new Channel(this.#options);
     const reporter = new Reporter((reports) => this.#link.report(reports), { log });
@@ -117,6 +127,7 @@ class Worker extends EventEmitter {
       workerName: this.name,
       credits: concurrency + prefetch,
       leaseMs,
+      untilEmpty,
     };
     this.#link = new Link({
       channel,

@@ -46,6 +46,8 @@ class Link:
         self._noted = False
         self._left = False  # there is no stream, and there will be none
         self._beat_failed = False  # said once for each time of trouble
+        self.credits = opening.credits  # what the server allows, like what follows
+        self.rate: Optional[float] = None
         self.lease = opening.lease_ms / 1000 or _LEASE_UNTIL_TOLD
         self.opened = threading.Event()  # the stream has been open at least once
         self.error: Optional[ServerError] = None  # it never was, and never will be
@@ -172,7 +174,13 @@ class Link:
             self._runs.told([one], [one.job_id], Stop(_REASONS.get(one.stop_reason, 'cancelled'), one.reason))
         elif which == 'rate_change':
             change = message.rate_change
+            log.info('the server gives at most %g jobs in a second (0: no limit)', change.starts_per_second)
+            if not change.queue:
+                self.rate = change.starts_per_second or None
             self._runs.change_rate(change.queue, change.starts_per_second, change.burst)
+        elif which == 'credit_change':
+            log.info('the server gives at most %d jobs at once', message.credit_change.credits)
+            self.credits = message.credit_change.credits
         elif which == 'drain':
             log.info('the server asks to drain: %s', message.drain.reason)
             if not message.drain.reconnect:
@@ -183,6 +191,8 @@ class Link:
     def _opened(self, opened: Any, running: Iterable[Any], asked_at: float, backoff: Backoff) -> None:
         if opened.lease_ms > 0:
             self.lease = opened.lease_ms / 1000
+        self.credits, self.rate = opened.credits, None  # limits of jobs in a second are told anew
+        self._runs.forget_rates()
         backoff.reset()
         self.opened.set()
         log.info('connected to server %s as worker %s', opened.server_id, self._opening.worker_id)

@@ -103,6 +103,11 @@ class Runs:
             self._rates.change(queue, per_second, burst, time.monotonic())
         self._admit()
 
+    def forget_rates(self) -> None:
+        with self._changed:
+            self._rates = Rates()
+        self._admit()
+
     # --- what is known
 
     def running(self) -> List[pb.RunningJob]:

@@ -41,7 +41,7 @@ class Worker:
 
     concurrency: handlers that run at a time. prefetch: jobs held ready beyond that. lease: how long the server
     believes in this worker without a sign of life (None: the server's default). drain: how long a stop waits for
-    handlers before it tells them to end. Functions run on threads, coroutines on a loop: that of run_async(), else
+    handlers before it tells them to end. until_empty: it ends by itself when nothing is due for it. Functions run on threads, coroutines on a loop: that of run_async(), else
     one of the worker's own. Address, token and tls are those of Client.
     """
 
@@ -54,6 +54,7 @@ class Worker:
         prefetch: int = 0,
         lease: Optional[Duration] = None,
         drain: float = 25.0,
+        until_empty: bool = False,
         name: Optional[str] = None,
         token: Optional[ch.Token] = None,
         tls: Union[None, bool, ch.TLS] = None,
@@ -66,6 +67,7 @@ class Worker:
         self._token = ch.token_source(token)
         self._queues: List[str] = [queues] if isinstance(queues, str) else list(queues)
         self._concurrency, self._prefetch, self._drain = concurrency, prefetch, drain
+        self._until_empty = until_empty
         self._lease_ms = 0 if lease is None else to_ms(lease)
         self._handlers = Handlers()
         self._lock = threading.Lock()
@@ -113,6 +115,7 @@ class Worker:
             worker_name=self.name,
             credits=self._concurrency + self._prefetch,
             lease_ms=self._lease_ms,
+            until_empty=self._until_empty,
         )
         self._channel = ch.channel(grpc, *self._where)
         self._link = Link(ch.Calls(self._channel), self._token, opening, self._stream_ended)
@@ -199,6 +202,18 @@ class Worker:
     def wait_connected(self, timeout: Optional[float] = None) -> bool:
         """Waits until the server has taken this worker on for the first time."""
         return self._link is not None and self._link.opened.wait(timeout)
+
+    @property
+    def credits(self) -> int:
+        """How many jobs it may hold at once: concurrency and prefetch, or less where an operator wants it
+        (`pawl worker limit`)."""
+        return self._link.credits if self._link is not None else self._concurrency + self._prefetch
+
+    @property
+    def rate(self) -> Optional[float]:
+        """How many jobs the server gives it in a second, where an operator has set a limit; None: as fast as they
+        end."""
+        return self._link.rate if self._link is not None else None
 
     # --- inside
 

@@ -91,27 +91,44 @@ static bool add_leaving(struct dispatch *d, struct batch *batch)
         tokens[n] = run->run->job.token;
         workers[n] = run->worker != NULL ? run->worker : "unknown";
         run->on_its_way = true;
+        run->kept = false;
         n++;
     }
     held_put_bind(params, ids, tokens, workers, ms, n);
     return true;
 }
 
-/* Only those that are still on the list: others were reported meanwhile, and may be gone. */
-static void on_put(struct dispatch *d, bool committed)
+/* A lease that is not over stands for them: what was left of it here, or their workers were heard by another server. */
+static void mark_kept(struct dispatch *d, const PGresult *r)
 {
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct stream_run *run = streams_find(d->streams, held_put_row(r, row));
+
+        if (run != NULL && run->on_its_way)
+            run->kept = true;
+    }
+}
+
+/* Only those that are still on the list: others were reported meanwhile, and may be gone. r NULL: not committed. */
+static void on_put(struct dispatch *d, const PGresult *r)
+{
+    if (r != NULL)
+        mark_kept(d, r);
     LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
         if (!run->on_its_way)
             continue;
         run->on_its_way = false;
-        if (!committed)
+        if (r == NULL)
             continue;
         struct run *theirs = run->run;
 
         d->counters.jobs_left++;
-        streams_left(d->streams, run);
+        if (run->kept)
+            streams_left(d->streams, run);
+        else
+            streams_lost(d->streams, run);
         coordinator_let_go(d->app->coordinator, theirs);
     }
     dispatch_check_drained(d);
@@ -209,9 +226,7 @@ static bool add_lookups(struct dispatch *d, struct batch *batch)
 
 struct found {
     struct run *run;
-    bool exists;
-    const char *state;
-    int32_t attempt;
+    struct job_reported reported;
 };
 
 /* Held ones are adopted by the coordinator; false: no memory, and it is as if the database had said nothing. */
@@ -250,12 +265,11 @@ static void end_lookups(struct dispatch *d, const struct batch_end *end, size_t 
     found = calloc(n + 1, sizeof(*found));
     known = known && found != NULL && adopt(d, end, at, found);
     for (int row = 0; known && row < PQntuples(end->results[at + 1]); row++) {
-        const char *state;
-        int32_t attempt;
+        struct job_reported reported;
         size_t item;
 
-        job_reported_row(end->results[at + 1], row, &item, &state, &attempt);
-        found[item] = (struct found){found[item].run, true, state, attempt};
+        job_reported_row(end->results[at + 1], row, &item, &reported);
+        found[item].reported = reported;
     }
     for (size_t i = 0; !list_empty(&d->flying_lookups); i++) {
         struct lookup *lookup = LIST_ENTRY(d->flying_lookups.next, struct lookup, link);
@@ -263,10 +277,8 @@ static void end_lookups(struct dispatch *d, const struct batch_end *end, size_t 
         list_remove(&lookup->link);
         if (known && found[i].run != NULL)
             report_found(d, lookup, found[i].run);
-        else if (known)
-            report_not_found(d, lookup, true, found[i].exists, found[i].state, found[i].attempt);
         else
-            report_not_found(d, lookup, false, false, NULL, 0);
+            report_not_found(d, lookup, known ? &found[i].reported : NULL);
         free(lookup);
     }
     free(found);
@@ -292,7 +304,7 @@ static void on_ended(void *data, const struct batch_end *end)
     }
     if (d->leaving_flies) {
         d->leaving_flies = false;
-        on_put(d, ok);
+        on_put(d, ok ? end->results[0] : NULL);
     }
     if (d->takes_fly) {
         d->takes_fly = false;

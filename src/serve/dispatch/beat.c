@@ -82,6 +82,22 @@ static void answer(struct beat *beat)
     beat_free(beat);
 }
 
+/* The stream here of the worker who says this; NULL: it is elsewhere. */
+static struct stream *stream_of(const struct beat *beat, const struct take *take)
+{
+    const void *client = rpc_call_client(beat->call);
+    struct stream *stream = NULL;
+
+    while ((stream = streams_next(beat->d->streams, stream)) != NULL) {
+        const struct worker_stream *ws = streams_data(stream);
+
+        if (strcmp(streams_worker(stream), take->worker) == 0 &&
+            rpc_call_client(ws->call) == client)
+            break;
+    }
+    return stream;
+}
+
 static void on_taken(struct take *take, bool known)
 {
     struct beat *beat = take->data;
@@ -93,16 +109,24 @@ static void on_taken(struct take *take, bool known)
         rpc_end(call, RPC_UNAVAILABLE, "the database did not answer; leases are as they were");
         return;
     }
+    struct stream *stream = stream_of(beat, take);
+
     for (size_t i = 0; i < take->n; i++) {
+        const struct held_job *job = &take->jobs[i];
+
         if (take->answers[i] == TAKE_LOST) {
-            struct stream_run *run =
-                dispatch_find(beat->d, take->jobs[i].id, &take->jobs[i].ticket);
+            struct stream_run *run = dispatch_find(beat->d, job->id, &job->ticket);
 
             if (run != NULL && run->place == PLACE_AWAY)
                 streams_forget_away(beat->d->streams, run);
-            beat->lost[beat->n_lost++] = take->jobs[i].id;
-        } else if (take->answers[i] == TAKE_CANCELLED)
-            beat->cancelled[beat->n_cancelled++] = take->jobs[i].id;
+            beat->lost[beat->n_lost++] = job->id;
+            continue;
+        }
+        /* It takes a credit where its worker has its stream. It was forgotten there when heartbeats went elsewhere for a lease. */
+        if (stream != NULL && streams_find(beat->d->streams, job->id) == NULL)
+            streams_add_away(beat->d->streams, job->id, stream, job->ticket.bytes);
+        if (take->answers[i] == TAKE_CANCELLED)
+            beat->cancelled[beat->n_cancelled++] = job->id;
     }
     answer(beat);
 }

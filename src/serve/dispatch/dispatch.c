@@ -27,7 +27,9 @@ dispatch_find(const struct dispatch *d, int64_t job_id, const struct ticket *tic
 {
     struct stream_run *run = streams_find(d->streams, job_id);
 
-    if (run == NULL || memcmp(run->ticket, ticket->bytes, sizeof(run->ticket)) != 0)
+    /* What was never sent has no ticket: a row of zeros is none. */
+    if (run == NULL || (run->place == PLACE_FRESH && run->steps == 0) ||
+        memcmp(run->ticket, ticket->bytes, sizeof(run->ticket)) != 0)
         return NULL;
     return run;
 }
@@ -60,8 +62,9 @@ void dispatch_all_named(struct dispatch *d, const char *worker, const void *clie
     LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
-        if (!run->on_its_way && run->named != d->naming && run->worker != NULL &&
-            run->client == client && strcmp(run->worker, worker) == 0)
+        /* One that is still on a stream has arrived, long since: only nothing was heard of it. */
+        if (run->stream == NULL && !run->on_its_way && run->named != d->naming &&
+            run->worker != NULL && run->client == client && strcmp(run->worker, worker) == 0)
             streams_never_arrived(d->streams, run);
     }
 }
@@ -74,6 +77,20 @@ set_source(void *data, size_t source, const char *queue, const char *const *kind
     struct dispatch *d = data;
 
     return coordinator_set_source(d->app->coordinator, source, queue, kinds, n_kinds);
+}
+
+static void look(void *data, size_t source)
+{
+    struct dispatch *d = data;
+
+    coordinator_wake_source(d->app->coordinator, source);
+}
+
+static bool is_empty(void *data, size_t source)
+{
+    struct dispatch *d = data;
+
+    return coordinator_source_empty(d->app->coordinator, source);
 }
 
 static void on_leaving(void *data)
@@ -96,7 +113,8 @@ static void on_state(void *data, enum conn_state state, const struct pawl_err *e
         wish_on_notify(d, NULL, NULL);
 }
 
-/* Streams that nothing can be sent on; and, when the server stops, those of workers that have nothing left. */
+/* Streams that nothing can be sent on; those that were to end when nothing is due; and, when the server stops, those of workers that
+ * have nothing left. */
 static void end_idle(struct dispatch *d)
 {
     struct stream *stream = streams_next(d->streams, NULL);
@@ -113,6 +131,10 @@ static void end_idle(struct dispatch *d)
                 ws, RPC_RESOURCE_EXHAUSTED, "no memory for what was to be sent; connect again");
         else if (d->draining && view.held == 0 && ws->take == NULL)
             stream_end(ws, RPC_OK, NULL);
+        else if (streams_is_over(stream)) {
+            stream_tell_drain(ws, "nothing is due", false);
+            stream_end(ws, RPC_OK, NULL);
+        }
         stream = next;
     }
     d->any_broken = false;
@@ -122,9 +144,24 @@ static void on_turn(uv_prepare_t *turn)
 {
     struct dispatch *d = turn->data;
 
-    if ((d->draining && !d->cutting) || d->any_broken)
+    if ((d->draining && !d->cutting) || d->any_broken || d->n_until_empty > 0)
         end_idle(d);
     away_turn(d);
+}
+
+static void on_pace(uv_timer_t *timer)
+{
+    struct dispatch *d = timer->data;
+
+    streams_pace(d->streams);
+    if (!streams_paced(d->streams))
+        uv_timer_stop(timer);
+}
+
+void dispatch_pace(struct dispatch *d)
+{
+    if (!uv_is_active((uv_handle_t *)&d->pace))
+        uv_timer_start(&d->pace, on_pace, STREAMS_PACE_MS, STREAMS_PACE_MS);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -169,10 +206,11 @@ static void init_parts(struct dispatch *d)
                                       .n_methods = sizeof(methods) / sizeof(*methods),
                                       .data = d};
     uv_timer_init(d->app->loop, &d->tick);
+    uv_timer_init(d->app->loop, &d->pace);
     uv_timer_init(d->app->loop, &d->retry);
     uv_timer_init(d->app->loop, &d->linger);
     uv_prepare_init(d->app->loop, &d->turn);
-    d->tick.data = d->retry.data = d->linger.data = d->turn.data = d;
+    d->tick.data = d->pace.data = d->retry.data = d->linger.data = d->turn.data = d;
 }
 
 int dispatch_new(struct serve_app *app, struct dispatch **ret_dispatch, struct pawl_err *err)
@@ -187,6 +225,8 @@ int dispatch_new(struct serve_app *app, struct dispatch **ret_dispatch, struct p
                                                        .log = app->log,
                                                        .lease_ms = app->options->lease_ms,
                                                        .set_source = set_source,
+                                                       .look = look,
+                                                       .empty = is_empty,
                                                        .assign = stream_assign,
                                                        .left = stream_left,
                                                        .stop = stream_stop_run,
@@ -313,8 +353,9 @@ void dispatch_close(struct dispatch *d, void (*closed)(void *data), void *data)
 {
     d->closed = closed;
     d->closed_data = data;
-    d->closing = 5;
+    d->closing = 6;
     uv_close((uv_handle_t *)&d->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&d->pace, on_handle_closed);
     uv_close((uv_handle_t *)&d->retry, on_handle_closed);
     uv_close((uv_handle_t *)&d->linger, on_handle_closed);
     uv_close((uv_handle_t *)&d->turn, on_handle_closed);

@@ -16,6 +16,7 @@
 #include "serve/dispatch/dispatch.h"
 #include "serve/dispatch/ticket.h"
 #include "store/held.h"
+#include "store/worker.h"
 
 #define DISPATCH_DEADLINE_MS 10000
 #define REPORTS_MAX          10000 /* in one call */
@@ -109,14 +110,10 @@ struct worker_stream {
     uint64_t bytes;    /* of all messages so far */
     uint32_t asked;    /* credits, by the worker */
     int64_t since_us;  /* wall clock */
-    bool all_left;     /* whatever is queued will still be sent */
-    bool broken;       /* there was no memory to send on it */
+    bool until_empty;
+    bool all_left; /* whatever is queued will still be sent */
+    bool broken;   /* there was no memory to send on it */
     char address[64];
-};
-
-struct wish {
-    bool drain;
-    uint32_t credits; /* 0: as the worker asked for */
 };
 
 struct dispatch {
@@ -126,6 +123,7 @@ struct dispatch {
     struct conn *conn;
     struct arena scratch; /* for one message at a time */
     uv_timer_t tick;
+    uv_timer_t pace;   /* while some worker has a limit of jobs in a second */
     uv_timer_t retry;  /* a statement failed; its work waits */
     uv_timer_t linger; /* until the next of those that are leaving has left */
     uv_prepare_t turn;
@@ -148,6 +146,7 @@ struct dispatch {
     int64_t presence_us;
     bool crowd_changed; /* somebody came or went since */
 
+    size_t n_until_empty;  /* streams that end when nothing is due for them */
     uint64_t naming;       /* counts calls in which workers name what they have */
     struct recent *recent; /* owned */
     struct dispatch_counters counters;
@@ -194,7 +193,7 @@ void dispatch_all_named(struct dispatch *d, const char *worker, const void *clie
 void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *request, void *data);
 void stream_tell_drain(struct worker_stream *ws, const char *reason, bool reconnect);
 void stream_end(struct worker_stream *ws, enum rpc_status status, const char *why);
-void stream_apply_wish(struct worker_stream *ws, const struct wish *wish);
+void stream_apply_wish(struct worker_stream *ws, const struct worker_wish *wish);
 /* streams_options */
 uint64_t stream_left(void *data, struct stream *stream);
 void stream_stop_run(void *data, struct stream_run *run, enum stop_reason reason);
@@ -206,14 +205,12 @@ int stream_assign(void *data, struct stream *stream, struct stream_run *const *r
 /* report.c */
 void handle_report_result(struct rpc_call *call, const ProtobufCMessage *request, void *data);
 void report_settled(void *data, struct stream_run *run, const char *state, bool unsure);
-/* What the database said: a row of job_held was adopted as run; or NULL, and state and attempt are of job_reported. */
+/* What the database said: a row of job_held was adopted as run; or none, and this is of job_reported (queue NULL: there is no such
+ * job; NULL: it did not answer). */
 void report_found(struct dispatch *d, struct lookup *lookup, struct run *run);
 void report_not_found(struct dispatch *d,
                       struct lookup *lookup,
-                      bool known,
-                      bool exists,
-                      const char *state,
-                      int32_t attempt);
+                      const struct job_reported *reported);
 void report_forget(void *data, struct stream_run *run);
 
 /* beat.c */
@@ -238,11 +235,12 @@ void away_deinit(struct dispatch *d);
 
 /* wish.c */
 void wish_on_notify(struct dispatch *d, const char *channel, const char *payload);
-const struct wish *wish_of(const struct dispatch *d, const char *worker);
+const struct worker_wish *wish_of(const struct dispatch *d, const char *worker);
 void wish_tick(struct dispatch *d); /* presence, once in a while */
 void wish_deinit(struct dispatch *d);
 
 /* dispatch.c */
+void dispatch_pace(struct dispatch *d); /* some worker has a limit of jobs in a second */
 void dispatch_check_drained(struct dispatch *d);
 
 #endif

@@ -344,10 +344,7 @@ static bool leads_to(const Pawl__V1__Report *report, const char *state)
 
 void report_not_found(struct dispatch *d,
                       struct lookup *lookup,
-                      bool known,
-                      bool exists,
-                      const char *state,
-                      int32_t attempt)
+                      const struct job_reported *reported)
 {
     struct report_item *item = lookup->item;
 
@@ -356,7 +353,7 @@ void report_not_found(struct dispatch *d,
     const Pawl__V1__Report *report = item->owner->request->reports[item->i];
     struct stream_run *away = dispatch_find(d, lookup->job.id, &lookup->job.ticket);
 
-    if (!known) {
+    if (reported == NULL) {
         item_close(item,
                    PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY,
                    PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
@@ -365,19 +362,22 @@ void report_not_found(struct dispatch *d,
     }
     if (away != NULL && away->place == PLACE_AWAY)
         streams_forget_away(d->streams, away);
-    if (!exists) {
+    /* Whoever has no ticket for it learns nothing of a job that its access token does not let it see. */
+    if (reported->queue == NULL ||
+        !auth_sees(api_auth(d->app->api), item->owner->call, reported->queue)) {
         item_close(item,
                    PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
                    PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
                    "there is no such job");
-    } else if (state != NULL && attempt == ticket_attempt(&lookup->job.ticket) &&
-               leads_to(report, state)) {
+    } else if (reported->state != NULL &&
+               reported->attempt == ticket_attempt(&lookup->job.ticket) &&
+               leads_to(report, reported->state)) {
         d->counters.reports_again++;
-        item_close(item, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state), NULL);
+        item_close(item, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(reported->state), NULL);
     } else {
         item_close(item,
                    PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
-                   state_of(state),
+                   state_of(reported->state),
                    "the claim does not hold any more");
     }
 }
@@ -398,11 +398,9 @@ static void report_one(struct dispatch *d, struct report_item *item)
                    "the token is not one that was assigned: it has 16 bytes");
         return;
     }
-    run = dispatch_find(d, report->job_id, &ticket);
-    if (run != NULL && run->place != PLACE_AWAY) {
-        report_run(d, run, report, item);
-    } else if (recent->job_id == report->job_id &&
-               memcmp(recent->ticket.bytes, ticket.bytes, sizeof(ticket.bytes)) == 0) {
+    /* First: the run of a machine that went on here is found by the ticket of its former step until its next one is sent. */
+    if (recent->job_id == report->job_id &&
+        memcmp(recent->ticket.bytes, ticket.bytes, sizeof(ticket.bytes)) == 0) {
         d->counters.reports_again++;
         item_close(item,
                    recent->status,
@@ -410,9 +408,13 @@ static void report_one(struct dispatch *d, struct report_item *item)
                    recent->status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE
                        ? "the claim was lost before the outcome came"
                        : NULL);
-    } else {
-        look_up(d, item, &ticket);
+        return;
     }
+    run = dispatch_find(d, report->job_id, &ticket);
+    if (run != NULL && run->place != PLACE_AWAY)
+        report_run(d, run, report, item);
+    else
+        look_up(d, item, &ticket);
 }
 
 static void on_gone(struct rpc_call *call, void *data)

@@ -117,25 +117,49 @@ void stream_stop_run(void *data, struct stream_run *run, enum stop_reason reason
     say(streams_data(run->stream), &message);
 }
 
-void stream_apply_wish(struct worker_stream *ws, const struct wish *wish)
+static void set_credits(struct worker_stream *ws, uint32_t credits)
+{
+    Response message;
+    Pawl__V1__CreditChange change;
+
+    pawl__v1__stream_jobs_response__init(&message);
+    pawl__v1__credit_change__init(&change);
+    change.credits = credits;
+    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CREDIT_CHANGE;
+    message.credit_change = &change;
+    streams_set_credits(ws->stream, credits);
+    say(ws, &message);
+}
+
+static void set_rate(struct worker_stream *ws, int64_t per_1000_s)
+{
+    Response message;
+    Pawl__V1__RateChange change;
+
+    pawl__v1__stream_jobs_response__init(&message);
+    pawl__v1__rate_change__init(&change);
+    change.starts_per_second = (double)per_1000_s / 1000;
+    change.burst = streams_burst(per_1000_s);
+    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_RATE_CHANGE;
+    message.rate_change = &change;
+    streams_set_rate(ws->stream, per_1000_s);
+    dispatch_pace(ws->d);
+    say(ws, &message);
+}
+
+void stream_apply_wish(struct worker_stream *ws, const struct worker_wish *wish)
 {
     struct stream_view view;
-    uint32_t credits =
-        wish != NULL && wish->credits > 0 && wish->credits < ws->asked ? wish->credits : ws->asked;
+    uint32_t credits = wish != NULL && wish->credits > 0 && (uint32_t)wish->credits < ws->asked
+                           ? (uint32_t)wish->credits
+                           : ws->asked;
+    int64_t per_1000_s = wish != NULL ? wish->per_1000_s : 0;
 
     streams_view(ws->stream, &view);
-    if (view.credits != credits) {
-        Response message;
-        Pawl__V1__CreditChange change;
-
-        pawl__v1__stream_jobs_response__init(&message);
-        pawl__v1__credit_change__init(&change);
-        change.credits = credits;
-        message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CREDIT_CHANGE;
-        message.credit_change = &change;
-        streams_set_credits(ws->stream, credits);
-        say(ws, &message);
-    }
+    if (view.credits != credits)
+        set_credits(ws, credits);
+    if (view.per_1000_s != per_1000_s)
+        set_rate(ws, per_1000_s);
     if (wish != NULL && wish->drain && !view.draining)
         stream_tell_drain(ws, "an operator drains this worker", false);
 }
@@ -159,6 +183,7 @@ static void stream_free(struct worker_stream *ws)
         ws->take->data = NULL;
     }
     streams_close(ws->stream);
+    d->n_until_empty -= ws->until_empty;
     free(ws);
     dispatch_check_drained(d);
 }
@@ -253,10 +278,7 @@ static void on_taken(struct take *take, bool known)
         /* What it reports counts anyway, if the ticket is good; this is only about credits. */
         if (streams_find(ws->d->streams, job->id) != NULL)
             continue;
-        struct stream_run *run = streams_add_away(ws->d->streams, job->id, ws->stream);
-
-        if (run != NULL)
-            memcpy(run->ticket, job->ticket.bytes, sizeof(run->ticket));
+        streams_add_away(ws->d->streams, job->id, ws->stream, job->ticket.bytes);
         ws->d->counters.jobs_taken++;
     }
     begin(ws, lost, n_lost);
@@ -347,6 +369,7 @@ static int open_stream(struct dispatch *d,
             .kinds = (const char *const *)request->kinds,
             .n_kinds = request->n_kinds,
             .credits = request->credits,
+            .until_empty = request->until_empty,
             .client = rpc_call_client(call),
             .data = ws,
         },
@@ -363,6 +386,8 @@ static int open_stream(struct dispatch *d,
     ws->d = d;
     ws->call = call;
     ws->asked = view.credits;
+    ws->until_empty = request->until_empty;
+    d->n_until_empty += ws->until_empty;
     ws->since_us = clock_wall_us(&clock_system);
     snprintf(ws->address, sizeof(ws->address), "%s", rpc_call_peer(call)->address);
     *ret_ws = ws;

@@ -1,11 +1,11 @@
 /* wish: what operators want of workers, read whenever somebody says that it changed; and presence, written beside the
  * server's own row when it changed and not more than once in a few seconds. Idle workers cost nothing. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "serve/dispatch/dispatch_internal.h"
 #include "store/statements.h"
-#include "store/worker.h"
 
 #define PRESENCE_US        (5LL * US_PER_S)
 #define PRESENCE_SOON_US   (1LL * US_PER_S) /* when somebody came or went */
@@ -29,14 +29,12 @@ static void read_wishes(struct dispatch *d, const PGresult *r)
 {
     forget_wishes(d);
     for (int row = 0; row < PQntuples(r); row++) {
-        struct wish *wish = calloc(1, sizeof(*wish));
+        struct worker_wish *wish = calloc(1, sizeof(*wish));
         const char *worker;
-        int32_t credits;
 
         if (wish == NULL)
             return;
-        worker_wishes_row(r, row, &worker, &wish->drain, &credits);
-        wish->credits = credits > 0 ? (uint32_t)credits : 0;
+        worker_wishes_row(r, row, &worker, wish);
         if (map_put(&d->wishes, worker, strlen(worker), wish) < 0)
             free(wish);
     }
@@ -85,7 +83,7 @@ void wish_on_notify(struct dispatch *d, const char *channel, const char *payload
         ask_wishes(d);
 }
 
-const struct wish *wish_of(const struct dispatch *d, const char *worker)
+const struct worker_wish *wish_of(const struct dispatch *d, const char *worker)
 {
     return map_get(&d->wishes, worker, strlen(worker));
 }
@@ -126,6 +124,13 @@ static void put_stream(struct json_writer *w, const struct stream *stream)
     json_int(w, view.credits);
     json_key(w, "running");
     json_int(w, view.held);
+    if (view.per_1000_s > 0) {
+        char rate[32];
+
+        snprintf(rate, sizeof(rate), "%g", (double)view.per_1000_s / 1000);
+        json_key(w, "rate_per_s");
+        json_str(w, rate);
+    }
     json_key(w, "ended");
     json_int(w, (int64_t)view.ended);
     json_key(w, "draining");

@@ -211,10 +211,28 @@ static int h2_input(struct peer *peer, const uint8_t *data, size_t len)
     return PAWL_EINVAL;
 }
 
+static int send_data_cb(nghttp2_session *session,
+                        nghttp2_frame *frame,
+                        const uint8_t *head,
+                        size_t len,
+                        nghttp2_data_source *source,
+                        void *data)
+{
+    struct h2 *h2 = data;
+
+    (void)session;
+    (void)frame; /* nothing is padded */
+    if (h2_stream_send(source->ptr, h2->out, head, len) < 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    /* It would go on with the next frame, and the one after it. */
+    return h2->out->len < PEER_CHUNK ? 0 : NGHTTP2_ERR_PAUSE;
+}
+
 static int h2_output(struct peer *peer, struct buf *out)
 {
     struct h2 *h2 = peer->state;
 
+    h2->out = out;
     while (out->len < PEER_CHUNK) {
         const uint8_t *data;
         ssize_t n = nghttp2_session_mem_send(h2->session, &data);
@@ -226,6 +244,8 @@ static int h2_output(struct peer *peer, struct buf *out)
                 return rc;
             continue;
         }
+        if (out->len >= PEER_CHUNK) /* it was told to pause */
+            break;
         /* Nothing is under way in nghttp2: handlers may queue more. */
         struct list *link = list_shift(&h2->wake);
         if (!link)
@@ -342,6 +362,7 @@ static int session_new(struct h2 *h2)
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frame_cb);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_sent_cb);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_close_cb);
+    nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data_cb);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_settings(option, 32);
     nghttp2_option_set_max_continuations(option, (size_t)limits->continuations_max);

@@ -13,7 +13,8 @@
 #include "serve/rpc/call.h"
 #include "wire/queue.h"
 
-#define H2_FIELDS_MAX 64 /* headers of one request */
+#define H2_FIELDS_MAX     64 /* headers of one request */
+#define H2_FRAME_HEAD_LEN 9
 
 enum h2_drain { H2_TAKING, H2_NOTICED, H2_GONE };
 
@@ -34,7 +35,8 @@ struct h2 {
     int64_t noticed_us; /* when the first GOAWAY went out */
     int64_t control;    /* frames without use since the last answer of ours */
     enum h2_drain drain;
-    bool broken; /* no memory inside a callback: to be closed */
+    bool broken;     /* no memory inside a callback: to be closed */
+    struct buf *out; /* borrowed, while nghttp2 is asked for what to send */
 };
 
 struct h2_field {
@@ -55,8 +57,10 @@ struct h2_stream {
     struct rpc_call *call; /* NULL when it is none, or over */
     struct http_exchange exchange;
     struct queue queue;
-    struct h2_field fields[H2_FIELDS_MAX]; /* references */
+    struct h2_field *
+        fields; /* owned, with references; NULL once a call has begun: thousands may wait, and need them no more */
     size_t n_fields;
+    size_t fields_size;
     size_t header_bytes;
     bool is_rpc;
     bool started; /* its headers are complete */
@@ -77,6 +81,11 @@ int h2_stream_header(struct h2_stream *stream, nghttp2_rcbuf *name, nghttp2_rcbu
 void h2_stream_start(struct h2_stream *stream);
 void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len);
 void h2_stream_input_end(struct h2_stream *stream);
+/* A frame of the next len bytes of its queue. */
+int h2_stream_send(struct h2_stream *stream,
+                   struct buf *out,
+                   const uint8_t head[H2_FRAME_HEAD_LEN],
+                   size_t len);
 /* The request should be complete by now. */
 void h2_stream_too_slow(struct h2_stream *stream);
 

@@ -9,6 +9,7 @@
 #include "serve/http/h2_internal.h"
 
 #define FIELD_OVERHEAD 32 /* what HTTP/2 counts for a header besides its bytes */
+#define FIELDS_FIRST   16 /* headers of a call, mostly */
 #define RESET_FACTOR   4  /* so many times the limit, and the stream is not even answered */
 
 #define NV(n, v, vlen)                                                               \
@@ -22,13 +23,10 @@ static const struct http_sink http_sink;
 
 struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id)
 {
-    struct h2_stream *stream = malloc(sizeof(*stream));
+    struct h2_stream *stream = calloc(1, sizeof(*stream));
 
     if (!stream)
         return NULL;
-    /* Not the fields: most of them are never used. */
-    memset(stream, 0, offsetof(struct h2_stream, fields));
-    memset(&stream->n_fields, 0, sizeof(*stream) - offsetof(struct h2_stream, n_fields));
     stream->h2 = h2;
     stream->id = id;
     stream->queue.total = &h2->http->queued;
@@ -42,6 +40,17 @@ struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id)
     return stream;
 }
 
+static void forget_fields(struct h2_stream *stream)
+{
+    for (size_t i = 0; i < stream->n_fields; i++) {
+        nghttp2_rcbuf_decref(stream->fields[i].name);
+        nghttp2_rcbuf_decref(stream->fields[i].value);
+    }
+    free(stream->fields);
+    stream->fields = NULL;
+    stream->n_fields = stream->fields_size = 0;
+}
+
 void h2_stream_free(struct h2_stream *stream)
 {
     struct h2 *h2 = stream->h2;
@@ -51,10 +60,7 @@ void h2_stream_free(struct h2_stream *stream)
         rpc_call_abort(stream->call);
     stream->call = NULL;
     exchange_deinit(&stream->exchange);
-    for (size_t i = 0; i < stream->n_fields; i++) {
-        nghttp2_rcbuf_decref(stream->fields[i].name);
-        nghttp2_rcbuf_decref(stream->fields[i].value);
-    }
+    forget_fields(stream);
     list_remove(&stream->link);
     list_remove(&stream->wake_link);
     list_remove(&stream->receiving_link);
@@ -64,6 +70,18 @@ void h2_stream_free(struct h2_stream *stream)
     free(stream);
     h2->n_streams--;
     h2->idle_us = h2->peer->net->now_us;
+}
+
+static int grow_fields(struct h2_stream *stream)
+{
+    size_t size = stream->fields_size > 0 ? H2_FIELDS_MAX : FIELDS_FIRST;
+    struct h2_field *fields = realloc(stream->fields, size * sizeof(*fields));
+
+    if (!fields)
+        return PAWL_ENOMEM;
+    stream->fields = fields;
+    stream->fields_size = size;
+    return 0;
 }
 
 int h2_stream_header(struct h2_stream *stream, nghttp2_rcbuf *name, nghttp2_rcbuf *value)
@@ -78,6 +96,8 @@ int h2_stream_header(struct h2_stream *stream, nghttp2_rcbuf *name, nghttp2_rcbu
         stream->headers_too_large = true;
         return 0;
     }
+    if (stream->n_fields == stream->fields_size && grow_fields(stream) < 0)
+        return PAWL_ENOMEM;
     nghttp2_rcbuf_incref(name);
     nghttp2_rcbuf_incref(value);
     stream->fields[stream->n_fields++] = (struct h2_field){name, value};
@@ -126,6 +146,7 @@ void h2_stream_start(struct h2_stream *stream)
     }
     if (strcmp(method, "POST") == 0 && http_is_rpc(FIELD(stream, "content-type"))) {
         start_rpc(stream, path);
+        forget_fields(stream);
         return;
     }
     stream->exchange.sink = &http_sink;
@@ -186,6 +207,8 @@ static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
     return nghttp2_submit_trailer(session, stream->id, nv, n_nv);
 }
 
+/* Says how much of the queue the next frame takes. h2_stream_send follows, and takes it without the way through a buffer of nghttp2's: that is
+ * 16 KiB for each connection, of which nothing is touched then. */
 static ssize_t read_cb(nghttp2_session *session,
                        int32_t id,
                        uint8_t *out,
@@ -197,9 +220,13 @@ static ssize_t read_cb(nghttp2_session *session,
     struct h2_stream *stream = source->ptr;
 
     (void)id;
+    (void)out;
     (void)data;
-    size_t n = queue_take(&stream->queue, out, len);
-    if (stream->queue.len == 0 && stream->finishing) {
+    size_t n = stream->queue.len < len ? stream->queue.len : len;
+    size_t left = stream->queue.len - n;
+
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (left == 0 && stream->finishing) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (!stream->is_rpc)
             return (ssize_t)n;
@@ -209,7 +236,7 @@ static ssize_t read_cb(nghttp2_session *session,
         return (ssize_t)n;
     }
     bool starved = stream->call ? rpc_call_starved(stream->call) : stream->exchange.starved;
-    if (starved && stream->queue.len < (size_t)stream->h2->http->limits->queue_bytes / 2 &&
+    if (starved && left < (size_t)stream->h2->http->limits->queue_bytes / 2 &&
         list_empty(&stream->wake_link))
         list_push(&stream->h2->wake, &stream->wake_link);
     if (n == 0) {
@@ -217,6 +244,20 @@ static ssize_t read_cb(nghttp2_session *session,
         return NGHTTP2_ERR_DEFERRED;
     }
     return (ssize_t)n;
+}
+
+int h2_stream_send(struct h2_stream *stream,
+                   struct buf *out,
+                   const uint8_t head[H2_FRAME_HEAD_LEN],
+                   size_t len)
+{
+    int rc = buf_append(out, head, H2_FRAME_HEAD_LEN);
+
+    if (rc == 0 && len > 0) {
+        rc = buf_append(out, queue_front(&stream->queue), len);
+        queue_drop(&stream->queue, len);
+    }
+    return rc;
 }
 
 static void resume(struct h2_stream *stream)

@@ -14,6 +14,10 @@
 #include "serve/rpc/rpc_internal.h"
 #include "wire/wire.h"
 
+/* Requests are small, and a thousand workers have a stream open each, and as many reports under way. */
+#define HEAD_FIRST ((size_t)256)
+#define BODY_FIRST ((size_t)512)
+
 static int64_t now_us(void)
 {
     return (int64_t)(uv_hrtime() / 1000);
@@ -49,6 +53,8 @@ static struct rpc_call *call_get(struct rpc *rpc)
     call->rpc = rpc;
     arena_init(&call->head, (size_t)rpc->limits->header_bytes + 1024);
     arena_init(&call->body, WIRE_ARENA_BASE);
+    call->head.first = HEAD_FIRST;
+    call->body.first = BODY_FIRST;
     frame_reader_init(&call->reader, (size_t)rpc->limits->message_bytes);
     uv_timer_init(rpc->loop, &call->timer);
     call->timer.data = call;

@@ -135,6 +135,12 @@ class Stage:
         finally:
             self.database.close()
 
+    def pawl(self, *args):
+        env = {**os.environ, 'PAWL_DATABASE_URL': self.database.url}
+        subprocess.run(
+            [os.environ['PAWL_TEST_BIN'], *args], stdin=subprocess.DEVNULL, capture_output=True, env=env, check=True
+        )
+
     @property
     def address(self):
         return self.serve.address

@@ -387,6 +387,29 @@ def test_prefetch():
         c.cancel_many(jobs)
 
 
+def test_limits():
+    """what an operator allows a worker is kept by the server and can be read; until_empty does what is due and ends"""
+    w, started = worker(concurrency=5), []
+    w.handle('paced', lambda job: started.append(time.monotonic()))
+    with client() as c, w:
+        assert w.wait_connected(TIMEOUT_S) and (w.credits, w.rate) == (5, None)
+        STAGE.pawl('worker', 'limit', '--jobs', '3', '--rate', '20', w.id)
+        until(lambda: (w.credits, w.rate) == (3, 20.0), 'it is told')
+        jobs = [a.id for a in c.enqueue_many([pawl.NewJob('paced')] * 30)]
+        for job in jobs:
+            ended(c, job)
+        assert started[-1] - started[0] > 1.2, started[-1] - started[0]
+        STAGE.pawl('worker', 'limit', w.id)
+        until(lambda: (w.credits, w.rate) == (5, None), 'both limits are gone')
+    with client() as c:
+        jobs = [a.id for a in c.enqueue_many([pawl.NewJob('paced')] * 20)]
+        last = worker(until_empty=True, concurrency=2)
+        last.handle('paced', lambda job: None)
+        last.start()
+        assert last.join(TIMEOUT_S)
+        assert {c.get(job).state for job in jobs} == {'done'}
+
+
 def test_never_arrived():
     """what was on its way to a worker that has left is due again at once; and a worker that stops says that it has left"""
     calls, me = Calls(grpc.insecure_channel(STAGE.address)), uuid.uuid4().hex

@@ -607,12 +607,13 @@ class StatsResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueStats, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerStats, _Mapping]]] = ..., uptime_ms: _Optional[int] = ...) -> None: ...
 
 class StreamJobsRequest(_message.Message):
-    __slots__ = ["credits", "kinds", "lease_ms", "queues", "running", "worker_id", "worker_name"]
+    __slots__ = ["credits", "kinds", "lease_ms", "queues", "running", "until_empty", "worker_id", "worker_name"]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_EMPTY_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_NAME_FIELD_NUMBER: _ClassVar[int]
     credits: int
@@ -620,9 +621,10 @@ class StreamJobsRequest(_message.Message):
     lease_ms: int
     queues: _containers.RepeatedScalarFieldContainer[str]
     running: _containers.RepeatedCompositeFieldContainer[RunningJob]
+    until_empty: bool
     worker_id: str
     worker_name: str
-    def __init__(self, queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[str]] = ..., worker_id: _Optional[str] = ..., credits: _Optional[int] = ..., lease_ms: _Optional[int] = ..., worker_name: _Optional[str] = ..., running: _Optional[_Iterable[_Union[RunningJob, _Mapping]]] = ...) -> None: ...
+    def __init__(self, queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[str]] = ..., worker_id: _Optional[str] = ..., credits: _Optional[int] = ..., lease_ms: _Optional[int] = ..., worker_name: _Optional[str] = ..., running: _Optional[_Iterable[_Union[RunningJob, _Mapping]]] = ..., until_empty: bool = ...) -> None: ...
 
 class StreamJobsResponse(_message.Message):
     __slots__ = ["assignment", "cancel_run", "credit_change", "drain", "opened", "rate_change"]

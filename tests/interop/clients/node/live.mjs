@@ -103,6 +103,10 @@ export class Stage {
     }
   }
 
+  pawl(...args) {
+    execFileSync(PAWL_TEST_BIN, args, { stdio: 'ignore', env: { ...process.env, PAWL_DATABASE_URL: this.url } });
+  }
+
   sql(text) {
     return psql(this.url, text);
   }

@@ -245,6 +245,32 @@ const tests = {
       assert.ok(peak > 10 && peak <= 50, `peak ${peak}`);
     });
   },
+
+  async 'what an operator allows a worker is kept by the server and can be read; untilEmpty does what is due and ends'() {
+    const started = [];
+    const paced = () => {
+      started.push(Date.now());
+    };
+    await withWorker({ concurrency: 5 }, { paced }, async (client, worker) => {
+      const seen = [];
+      worker.on('limit', (limit) => seen.push(limit));
+      await until(() => worker.credits === 5 && worker.rate === undefined, 'it is as it asked for');
+      stage.pawl('worker', 'limit', '--jobs', '3', '--rate', '20', worker.id);
+      await until(() => worker.credits === 3 && worker.rate === 20, 'it is told');
+      const jobs = await client.enqueueMany(Array.from({ length: 30 }, () => ({ kind: 'paced' })));
+      for (const { id } of jobs) await client.wait(id, { timeoutMs });
+      assert.ok(started.at(-1) - started[0] > 1200, `${started.at(-1) - started[0]} ms`);
+      stage.pawl('worker', 'limit', worker.id);
+      await until(() => worker.credits === 5 && worker.rate === undefined, 'both limits are gone');
+      assert.deepEqual(seen.at(-1), { credits: 5, rate: undefined });
+    });
+    const client = new Client({ address: stage.address, timeoutMs });
+    const jobs = await client.enqueueMany(Array.from({ length: 20 }, () => ({ kind: 'paced' })));
+    const last = new pawl.Worker({ address: stage.address, logger: false, untilEmpty: true }).handle('paced', paced);
+    await last.start();
+    for (const { id } of jobs) assert.equal((await client.get(id)).state, 'done');
+    client.close();
+  },
 };
 
 await stage.run(tap, tests);
