@@ -249,11 +249,13 @@ static int measure_crowd(struct bench *b, void *data, bool against, struct pawl_
     if (rc == 0)
         rc = tables_tidy(b, err);
     if (rc == 0)
+        rc = tables_session(b->conn, err);
+    if (rc == 0)
         rc = tables_prepare(b->conn, "claim", STMT(job_claim_lanes)->sql, err);
     if (rc == 0)
         rc = claims(b, data, against, n, err);
     if (rc == 0)
-        rc = tables_exec(b->conn, err, "DEALLOCATE claim");
+        rc = tables_exec(b->conn, err, "DEALLOCATE claim; RESET ALL");
     return rc;
 }
 

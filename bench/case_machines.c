@@ -30,6 +30,8 @@ struct machines {
     struct series steps; /* steps/s */
     struct series plain; /* jobs/s */
     struct series trips; /* commits per step */
+    struct series cpu;   /* µs of the server per step */
+    struct series cpu_plain;
 };
 
 /* Ten steps that do nothing; the state is their number. */
@@ -83,6 +85,8 @@ static int measure_steps(struct bench *b, void *data, bool against, struct pawl_
         rc = tables_counts(b, &after, err);
     if (rc < 0)
         return rc;
+    series_add(against ? &m->cpu_plain : &m->cpu,
+               (double)(after.cpu_us - before.cpu_us) / ((double)n * (against ? 1 : STEPS)));
     if (against) {
         series_add(&m->plain, rate);
     } else {
@@ -363,6 +367,8 @@ int case_machines(struct bench *b, struct pawl_err *err)
     if (rc == 0) {
         bench_row_ratio(b, "steps of machines / plain jobs", "1/s", &m.steps, &m.plain, 0.6);
         bench_row_limit(b, "transactions per step", "tx", &m.trips, NULL, 0.1);
+        bench_row_limit(
+            b, "server CPU per step / per plain job", "µs", &m.cpu, &m.cpu_plain, BENCH_NONE);
         rc = children(b, err);
     }
     if (rc == 0)

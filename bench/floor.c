@@ -28,6 +28,8 @@ static int lane_open(struct lane *lane, struct bench *b, const char *sql, struct
     arena_init(&lane->arena, BATCH_MAX);
     int rc = sync_connect(&b->target, &lane->conn, err);
 
+    if (rc == 0)
+        rc = tables_session(lane->conn, err);
     return rc == 0 ? tables_prepare(lane->conn, "s", sql, err) : rc;
 }
 

@@ -10,6 +10,7 @@
 #include "base/defer.h"
 #include "pg/result.h"
 #include "pg/sqlstate.h"
+#include "store/statements.h"
 
 /* proc(5) */
 #define PROC_PPID   4
@@ -82,6 +83,16 @@ int tables_number(PGconn *conn, int64_t *ret_value, struct pawl_err *err, const 
         rc = err_set(err, PAWL_EFAILED, "the server gave no number");
     if (rc == 0)
         *ret_value = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
+    return rc;
+}
+
+int tables_session(PGconn *conn, struct pawl_err *err)
+{
+    static const char *const lasting[] = {"false"};
+    PGresult *r = PQexecParams(conn, STMT(session)->sql, 1, NULL, lasting, NULL, NULL, 0);
+    int rc = PQresultStatus(r) == PGRES_TUPLES_OK ? 0 : tables_failed(conn, r, err);
+
+    PQclear(r);
     return rc;
 }
 

@@ -17,6 +17,8 @@ int tables_exec(PGconn *conn, struct pawl_err *err, const char *fmt, ...)
 /* One number. */
 int tables_number(PGconn *conn, int64_t *ret_value, struct pawl_err *err, const char *fmt, ...)
     PRINTF_LIKE(4, 5) MUST_CHECK;
+/* The settings that the engine's sessions have. */
+int tables_session(PGconn *conn, struct pawl_err *err) MUST_CHECK;
 int tables_prepare(PGconn *conn, const char *name, const char *sql, struct pawl_err *err)
     MUST_CHECK;
 /* What a statement that failed had to say. */

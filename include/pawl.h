@@ -224,7 +224,8 @@ PAWL_API PAWL_CHECK int pawl_enqueue(PGconn *conn,
 /*
  * All or nothing, in as few statements as their size allows. `jobs` are n structs of jobs[0].size each. ret_ids and
  * ret_existed have room for n, in the order of the input, and may be NULL. Of jobs of one call with the same unique key the
- * first one wins. Outside a transaction it begins and commits one when it needs several statements.
+ * first one wins. Outside a transaction it begins and commits one when it needs several statements. Without ret_ids, thousands of plain
+ * jobs travel by COPY, half as fast again, if the connection's role is not bound to certain queues: the owner of the schema, say.
  */
 PAWL_API PAWL_CHECK int pawl_enqueue_many(PGconn *conn,
                                           const struct pawl_job_new *jobs,

@@ -31,9 +31,10 @@ BEGIN
         SELECT r.queue, r.name, w.id
         FROM rooms AS r
         LEFT JOIN LATERAL (
+            -- No condition on due_at that an index could serve: or the planner might take job_pick, and read all who wait.
             SELECT j.id
             FROM pawl.job AS j
-            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2 AND j.due_at = 'infinity'
+            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2 AND (j.due_at = 'infinity') IS TRUE
             ORDER BY j.id
             LIMIT r.n
             FOR UPDATE SKIP LOCKED
@@ -54,7 +55,8 @@ BEGIN
         FROM next AS n
         WHERE n.id IS NULL
           AND EXISTS (SELECT FROM pawl.job AS j
-                      WHERE j.queue = n.queue AND j.lane = n.name AND j.waits_for = 2 AND j.due_at = 'infinity')
+                      WHERE j.queue = n.queue AND j.lane = n.name AND j.waits_for = 2
+                        AND (j.due_at = 'infinity') IS TRUE)
         RETURNING 1
     )
     SELECT (SELECT count(*) FROM up WHERE (SELECT count(*) FROM told) >= 0), (SELECT count(*) FROM missed)

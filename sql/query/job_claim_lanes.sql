@@ -17,7 +17,9 @@
 -- in a lane one sees the other. Jobs are read as they were: a strict lane that changed meanwhile is left for the next claim.
 -- A lane that several entered together has more holders than places, and is full until the last of them has left.
 -- Where many siblings of a full lane stand in the way, some that are not even looked at are moved behind with them.
--- Lanes come with the arrays of their jobs rather than being joined with them: no plan can make that quadratic.
+-- Lanes come with the arrays of their jobs rather than being joined with them, and jobs are reached by where they are: no plan can make
+-- that quadratic. The jobs of a lane are asked for without a condition on due_at that an index could serve (IS TRUE), or the planner might take
+-- job_pick and read all who wait in the queue.
 WITH picked AS MATERIALIZED (
     SELECT p.ctid AS tid, p.id, p.lane, p.priority, p.due_at, pg_catalog.row_number() OVER () AS n
     FROM (SELECT i.priority, i.id,
@@ -172,7 +174,7 @@ WITH picked AS MATERIALIZED (
     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(f.ids), pg_catalog.unnest(f.tids)) WITH ORDINALITY AS i(id, tid, n)
     WHERE NOT f.strict AND (f.lane IN (SELECT m.name FROM made AS m)) IS TRUE
 ), summed AS MATERIALIZED (
-    SELECT s.*, h.id AS head, greatest(1 - (s.tokens - s.n), 0) / s.rate_per_s AS head_s
+    SELECT s.*, h.id AS head, h.tid AS head_tid, greatest(1 - (s.tokens - s.n), 0) / s.rate_per_s AS head_s
     FROM (
         SELECT x.lane, x.room, x.rate_per_s, x.tokens, x.headless,
                pg_catalog.array_agg(x.id) FILTER (WHERE x.enters AND NOT x.holds) AS ids,
@@ -185,10 +187,10 @@ WITH picked AS MATERIALIZED (
     ) AS s
     LEFT JOIN LATERAL (
         -- A start that the rate allows later, and nobody here to have it: the first who waits.
-        SELECT j.id
+        SELECT j.id, j.ctid AS tid
         FROM pawl.job AS j
         WHERE s.headless AND s.n > 0 AND s.room > s.n AND s.wait_s IS NULL
-          AND j.queue = $1::text AND j.lane = s.lane AND j.waits_for = 2 AND j.due_at = 'infinity'
+          AND j.queue = $1::text AND j.lane = s.lane AND j.waits_for = 2 AND (j.due_at = 'infinity') IS TRUE
         ORDER BY j.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED
@@ -218,30 +220,38 @@ WITH picked AS MATERIALIZED (
                   WHERE e.queue = $1::text AND e.lane = s.lane AND e.id < s.last
                     AND e.waits_for = 2 AND e.due_at = 'infinity')
 ), crowd AS MATERIALIZED (
-    SELECT c.id
+    SELECT c.tid
     FROM summed AS s
     CROSS JOIN LATERAL (
-        SELECT j.id
+        SELECT j.ctid AS tid
         FROM pawl.job AS j
         WHERE j.queue = $1::text AND j.lane = s.lane AND j.id > s.last
-          AND j.token IS NULL AND j.waits_for IS NULL AND j.due_at <= pg_catalog.now()
+          AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= pg_catalog.now()) IS TRUE
         ORDER BY j.id
         LIMIT least(1000, 64 * s.behind)
         FOR UPDATE SKIP LOCKED
     ) AS c
     WHERE 2 * s.behind >= (SELECT pg_catalog.count(*) FROM picked)
+), timed AS MATERIALIZED (
+    -- The few that are called by the clock: at most one of each lane with a rate.
+    SELECT pg_catalog.array_agg(x.id) AS ids, pg_catalog.array_agg(x.wait_s) AS waits
+    FROM (SELECT y.id, y.wait_s FROM decided AS y WHERE NOT y.enters AND y.wait_s IS NOT NULL
+          UNION ALL
+          SELECT s.head, s.head_s FROM summed AS s WHERE s.head IS NOT NULL) AS x
 ), moved AS (
     UPDATE pawl.job AS j
     SET lane_due_at = coalesce(j.lane_due_at, j.due_at),
         waits_for = 2::int2,
-        due_at = CASE WHEN x.wait_s IS NULL THEN 'infinity'
-                      ELSE pg_catalog.clock_timestamp() + x.wait_s * interval '1 second' END
-    FROM (SELECT y.id, y.wait_s FROM decided AS y WHERE NOT y.enters
-          UNION ALL
-          SELECT s.head, s.head_s FROM summed AS s WHERE s.head IS NOT NULL
-          UNION ALL
-          SELECT c.id, NULL FROM crowd AS c) AS x
-    WHERE j.id = x.id
+        due_at = coalesce(pg_catalog.clock_timestamp()
+                          + (SELECT t.waits[pg_catalog.array_position(t.ids, j.id)] FROM timed AS t) * interval '1 second',
+                          'infinity')
+    WHERE j.ctid = ANY (ARRAY(
+        SELECT y.tid FROM decided AS y WHERE NOT y.enters
+        UNION ALL
+        SELECT s.head_tid FROM summed AS s WHERE s.head IS NOT NULL
+        UNION ALL
+        SELECT c.tid FROM crowd AS c
+    ))
     RETURNING 1
 ), taken AS (
     UPDATE pawl.job AS j

@@ -72,6 +72,7 @@ static struct conn *open_conn(struct coordinator *c, const char *name, conn_stat
                         .clock = c->options.clock,
                         .log = c->options.log,
                         .unprepared = c->options.unprepared,
+                        .session = STMT(session),
                         .n_statements = &c->stats.statements,
                         .on_state = on_state,
                         .on_notify = coordinator_on_notify,

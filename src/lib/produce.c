@@ -13,6 +13,7 @@
 #include "base/defer.h"
 #include "base/json.h"
 #include "client/enqueue.h"
+#include "client/enqueue_copy.h"
 #include "lib/lib.h"
 #include "pawl.h"
 
@@ -198,6 +199,7 @@ struct reader {
     size_t stride;
     size_t n;
     size_t next;
+    bool rich;            /* one that is not plain has come by */
     struct arena arena;   /* of the texts of one chunk */
     struct job_new *jobs; /* of one chunk; owned; room for JOB_ENQUEUE_MAX or n */
 };
@@ -225,6 +227,7 @@ static int next_chunk(struct reader *r, size_t *ret_n, struct pawl_err *err)
             err_prefix(err, "job %zu of %zu", r->next + 1, r->n);
         if (rc < 0)
             return rc;
+        r->rich = r->rich || !job_new_is_plain(&r->jobs[n]);
         bytes += job_new_bytes(&r->jobs[n]);
         r->next++;
         n++;
@@ -261,6 +264,27 @@ send_all(PGconn *conn, struct reader *r, int64_t *ids, bool *existed, struct paw
     return rc;
 }
 
+static int
+chunk_for_copy(void *data, const struct job_new **ret_jobs, size_t *ret_n, struct pawl_err *err)
+{
+    struct reader *r = data;
+
+    *ret_jobs = r->jobs;
+    return next_chunk(r, ret_n, err);
+}
+
+/* By COPY, where nobody wants to know their ids and PostgreSQL allows it. */
+static int
+send_fast(PGconn *conn, struct reader *r, int64_t *ids, bool *existed, struct pawl_err *err)
+{
+    bool done = false;
+    int rc = 0;
+
+    if (ids == NULL && !r->rich && r->n >= ENQUEUE_COPY_MIN)
+        rc = client_enqueue_copy(conn, chunk_for_copy, r, &done, err);
+    return rc < 0 || done ? rc : send_all(conn, r, ids, existed, err);
+}
+
 /* Several statements outside a transaction: in one of our own. Outputs of the caller's are touched
  * only once it is committed. */
 static int send_in_transaction(
@@ -277,7 +301,7 @@ static int send_in_transaction(
     int rc = begun ? client_begin(conn, err) : 0;
 
     if (rc == 0)
-        rc = send_all(conn, r, ids, existed, err);
+        rc = send_fast(conn, r, ids, existed, err);
     if (rc == 0 && begun)
         rc = client_commit(conn, err);
     else

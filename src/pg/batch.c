@@ -158,15 +158,22 @@ void batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *d
     batch_wait(batch);
 }
 
-/* The LISTEN goes in front of everything: its seq is below all others. A fresh one for every
- * connection. */
-int batch_listen(struct conn *conn)
+/* It goes in front of everything: its seq is below all others. A fresh one for every connection. */
+int batch_session(struct conn *conn)
 {
-    if (conn->listen == NULL)
+    bool settings = conn->options.session != NULL && !conn->options.unprepared;
+    if (conn->listen == NULL && !settings)
         return 0;
     struct batch *batch = batch_make(conn);
-    if (batch == NULL || batch_add(batch, conn->listen) == NULL) {
-        free(batch);
+    if (batch == NULL)
+        return PAWL_ENOMEM;
+    struct params *p = settings ? batch_add(batch, conn->options.session) : NULL;
+    if (p != NULL)
+        params_bool(p, false);
+    if (conn->listen != NULL)
+        p = batch_add(batch, conn->listen);
+    if (p == NULL || batch->calls[0].params.failed) {
+        batch_destroy(batch);
         return PAWL_ENOMEM;
     }
     batch->internal = true;
@@ -175,13 +182,13 @@ int batch_listen(struct conn *conn)
     return 0;
 }
 
-static void listen_ended(struct conn *conn, const struct batch *batch)
+static void session_ended(struct conn *conn, const struct batch *batch)
 {
     if (conn->state != CONN_READY)
         return;
     if (batch->verdict != PG_VERDICT_OK)
         conn_break(conn, &batch->err);
-    else if (conn->options.on_notify != NULL)
+    else if (conn->listen != NULL && conn->options.on_notify != NULL)
         conn->options.on_notify(conn->options.data, NULL, NULL);
 }
 
@@ -205,7 +212,7 @@ void batch_deliver(struct conn *conn)
     while ((link = list_shift(&now)) != NULL) {
         struct batch *batch = LIST_ENTRY(link, struct batch, link);
         if (batch->internal) {
-            listen_ended(conn, batch);
+            session_ended(conn, batch);
             batch_destroy(batch);
             continue;
         }

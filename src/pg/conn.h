@@ -55,8 +55,11 @@ struct conn_options {
     const struct clock *clock;   /* borrowed */
     struct log *log;             /* borrowed; may be NULL */
     bool unprepared;             /* never prepare: for poolers in transaction mode */
-    size_t queue_max;            /* batches at most, open, waiting or in flight; 0 means 64 */
-    int64_t connect_timeout_ms;  /* for each host of the target; 0 means 5000 */
+    /* Borrowed; may be NULL. Settings of the session, $1: for this transaction only. Sent first on every connection; unprepared,
+     * where the next transaction may be in another session, in front of every batch. Not counted. */
+    const struct stmt *session;
+    size_t queue_max;           /* batches at most, open, waiting or in flight; 0 means 64 */
+    int64_t connect_timeout_ms; /* for each host of the target; 0 means 5000 */
     int64_t
         backoff_min_ms; /* ceiling of the first pause (full jitter: 1 ms up to it); 0 means 100 */
     int64_t backoff_max_ms; /* ceiling of all; a connection that lasted longer was healthy. 0 means

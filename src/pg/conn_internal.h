@@ -22,9 +22,10 @@
 #define CONN_WINDOW             16 /* batches in flight; what a lost connection can leave unknown at most */
 #define CONN_CANCEL_GRACE_MS \
     2000 /* for the server to answer a cancel, then the connection is dropped */
-#define BATCH_ARENA_MAX    (64UL * 1024 * 1024)  /* parameters of one batch */
-#define BATCH_COMMANDS_MAX (2 * BATCH_CALLS_MAX) /* each call may need a Parse in front of it */
-#define PREPARED_NAME_MAX  64
+#define BATCH_ARENA_MAX (64UL * 1024 * 1024) /* parameters of one batch */
+#define BATCH_COMMANDS_MAX \
+    (1 + 2 * BATCH_CALLS_MAX) /* the settings; each call may need a Parse in front of it */
+#define PREPARED_NAME_MAX 64
 
 /* What this connection's server knows of a statement. A Parse that succeeded survives the rollback
  * of its batch; one that was skipped because something before it failed never happened. Until its
@@ -40,11 +41,12 @@ struct prepared {
 
 enum batch_state { BATCH_OPEN, BATCH_WAITING, BATCH_SENT, BATCH_DONE };
 
-/* One message that the server answers: a Parse that the caller does not see, or one of its calls.
- */
+/* One message that the server answers: one of the caller's calls, or something in front of them that it does not see. */
+enum command_kind { COMMAND_CALL, COMMAND_PREPARE, COMMAND_SETTINGS };
+
 struct batch_command {
-    bool prepare;
-    size_t call;
+    enum command_kind kind;
+    size_t call; /* which of them; COMMAND_SETTINGS: none */
 };
 
 struct batch_call {
@@ -63,7 +65,7 @@ struct batch {
     void *data;
     uint64_t seq;        /* order of submission, kept when it is sent again */
     int64_t deadline_us; /* by the connection's clock */
-    bool internal;       /* the LISTEN: dies with its connection, not counted */
+    bool internal;       /* settings and LISTEN: dies with its connection, not counted */
 
     /* From here on: one sending of it. */
     struct batch_command commands[BATCH_COMMANDS_MAX];
@@ -168,7 +170,8 @@ void batch_done(struct batch *batch, enum pg_verdict verdict, const struct pawl_
 void batch_reset(struct batch *batch);
 /* Calls back all that are done by now. For the turn only. */
 void batch_deliver(struct conn *conn);
-int batch_listen(struct conn *conn) MUST_CHECK;
+/* Settings and LISTEN of a new connection. */
+int batch_session(struct conn *conn) MUST_CHECK;
 
 /* pipeline.c */
 void pipeline_reset(struct conn *conn);

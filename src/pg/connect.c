@@ -118,7 +118,7 @@ static void connect_ready(struct conn *conn)
     conn->ready_us = conn_now_us(conn);
     err_clear(&conn->err);
     connect_watch(conn, UV_READABLE, pipeline_io_cb);
-    if (batch_listen(conn) != 0) {
+    if (batch_session(conn) != 0) {
         err_set(&err, PAWL_ENOMEM, "out of memory");
         conn_break(conn, &err);
         return;

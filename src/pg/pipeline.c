@@ -67,10 +67,23 @@ static bool send_call(struct batch *batch, size_t i)
         if (PQsendPrepare(conn->pg, name, call->stmt->sql, p->n, p->types) != 1)
             return false;
         prepared->state = PREPARED_SENT;
-        batch->commands[batch->n_commands++] = (struct batch_command){.prepare = true, .call = i};
+        batch->commands[batch->n_commands++] =
+            (struct batch_command){.kind = COMMAND_PREPARE, .call = i};
     }
     batch->commands[batch->n_commands++] = (struct batch_command){.call = i};
     return PQsendQueryPrepared(conn->pg, name, p->n, p->values, p->lengths, p->formats, 1) == 1;
+}
+
+/* For this transaction only: the session is not ours. */
+static bool send_settings(struct batch *batch)
+{
+    static const char *const here[] = {"true"};
+    const struct conn *conn = batch->conn;
+    if (conn->options.session == NULL || !conn->options.unprepared)
+        return true;
+    batch->commands[batch->n_commands++] = (struct batch_command){.kind = COMMAND_SETTINGS};
+    return PQsendQueryParams(conn->pg, conn->options.session->sql, 1, NULL, here, NULL, NULL, 1) ==
+           1;
 }
 
 /* Without its sync a batch cannot be committed, so one that could not be sent whole has had no
@@ -96,13 +109,10 @@ static bool send_batch(struct batch *batch)
 {
     struct conn *conn = batch->conn;
     batch_reset(batch);
-    for (size_t i = 0; i < batch->n_calls; i++) {
-        if (!send_call(batch, i)) {
-            send_failed(batch);
-            return false;
-        }
-    }
-    if (PQpipelineSync(conn->pg) != 1) {
+    bool sent = send_settings(batch);
+    for (size_t i = 0; sent && i < batch->n_calls; i++)
+        sent = send_call(batch, i);
+    if (!sent || PQpipelineSync(conn->pg) != 1) {
         send_failed(batch);
         return false;
     }
@@ -142,7 +152,7 @@ static void take_answer(struct batch *batch, PGresult *r)
     const struct batch_command *command =
         batch->next_command < batch->n_commands ? &batch->commands[batch->next_command] : NULL;
     struct prepared *prepared = NULL;
-    if (command != NULL && command->prepare)
+    if (command != NULL && command->kind == COMMAND_PREPARE)
         prepared = &conn->prepared[batch->calls[command->call].stmt->id];
     batch->answered = true;
 
@@ -154,7 +164,7 @@ static void take_answer(struct batch *batch, PGresult *r)
             out_of_step(conn, "more results than there were statements");
         } else if (prepared != NULL) {
             prepared->state = PREPARED_READY;
-        } else {
+        } else if (command->kind == COMMAND_CALL) {
             PQclear(batch->results[command->call]);
             batch->results[command->call] = r;
             return;

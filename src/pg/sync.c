@@ -26,6 +26,8 @@ struct run {
     int64_t deadline_ms;
     int64_t until_us;
     bool cancelled;
+    bool copy_wanted; /* COPY FROM STDIN is what is asked for … */
+    bool copying;     /* … and the server waits for rows */
     int n_results;
     PGresult *last; /* owned; the last good result */
     int rc;         /* the first failure; err tells */
@@ -94,7 +96,7 @@ static void failed_result(struct run *run, const PGresult *r)
     fail(run, &err);
 }
 
-/* COPY turns the protocol around; nothing of ours does it, so it is ended as soon as it begins. */
+/* COPY turns the protocol around; where it is not expected it is ended as soon as it begins. */
 static void end_copy(struct run *run, const PGresult *r)
 {
     struct pawl_err err;
@@ -133,7 +135,9 @@ static void take(struct run *run, PGresult *r)
     case PGRES_COPY_IN:
     case PGRES_COPY_OUT:
     case PGRES_COPY_BOTH:
-        end_copy(run, r);
+        run->copying = run->copy_wanted && PQresultStatus(r) == PGRES_COPY_IN;
+        if (!run->copying)
+            end_copy(run, r);
         PQclear(r);
         break;
     default:
@@ -143,7 +147,7 @@ static void take(struct run *run, PGresult *r)
     run->n_results++;
 }
 
-/* Takes results until there are no more. 1: done; 0: time is up; -1: the connection is lost. */
+/* Takes results until there are no more, or the server waits for rows. 1: done; 0: time is up; -1: the connection is lost. */
 static int drain(struct run *run)
 {
     for (;;) {
@@ -158,6 +162,8 @@ static int drain(struct run *run)
         if (!r)
             return PQstatus(run->conn) == CONNECTION_OK ? 1 : -1;
         take(run, r);
+        if (run->copying)
+            return 1;
     }
 }
 
@@ -231,6 +237,18 @@ static int check_idle(PGconn *conn, const char *name, struct pawl_err *err)
     return 0;
 }
 
+/* What went wrong in libpq itself. */
+static int not_sent(PGconn *conn, struct pawl_err *err)
+{
+    struct pawl_err why;
+
+    err_clear(&why);
+    pg_err_from_result(conn, NULL, false, &why);
+    if (err)
+        *err = why;
+    return why.code;
+}
+
 static int run_it(PGconn *conn,
                   const struct stmt *stmt,
                   const struct params *params,
@@ -268,12 +286,7 @@ static int run_it(PGconn *conn,
     if (sent) {
         rc = finish(&run, ret_result, err);
     } else {
-        struct pawl_err why;
-        err_clear(&why);
-        pg_err_from_result(conn, NULL, false, &why);
-        rc = why.code;
-        if (err)
-            *err = why;
+        rc = not_sent(conn, err);
     }
     /* With an empty send buffer this cannot fail; with a dead connection nobody minds. */
     if (!was_nonblocking)
@@ -298,6 +311,76 @@ int sync_exec(PGconn *conn,
               struct pawl_err *err)
 {
     return run_it(conn, stmt, params, SYNC_DEADLINE_MS, false, ret_result, err);
+}
+
+static int64_t copy_until_us(void)
+{
+    return clock_mono_us(&clock_system) + SYNC_DEADLINE_MS * US_PER_MS;
+}
+
+static struct run copy_run(const struct sync_copy *copy)
+{
+    return (struct run){.conn = copy->conn,
+                        .sql = copy->stmt->sql,
+                        .name = copy->stmt->name,
+                        .deadline_ms = SYNC_DEADLINE_MS,
+                        .until_us = copy_until_us()};
+}
+
+static void copy_over(const struct sync_copy *copy)
+{
+    if (!copy->was_nonblocking)
+        (void)PQsetnonblocking(copy->conn, 0);
+}
+
+int sync_copy_begin(struct sync_copy *copy,
+                    PGconn *conn,
+                    const struct stmt *stmt,
+                    struct pawl_err *err)
+{
+    int rc = check_idle(conn, stmt->name, err);
+
+    if (rc < 0)
+        return rc;
+    *copy =
+        (struct sync_copy){.conn = conn, .stmt = stmt, .was_nonblocking = PQisnonblocking(conn)};
+    struct run run = copy_run(copy);
+
+    run.copy_wanted = true;
+    if (PQsetnonblocking(conn, 1) != 0)
+        return not_sent(conn, err);
+    rc = PQsendQuery(conn, stmt->sql) ? finish(&run, NULL, err) : not_sent(conn, err);
+    if (rc == 0 && !run.copying)
+        rc = err_set(err, PAWL_EFAILED, "%s takes no rows", stmt->name);
+    if (rc < 0)
+        copy_over(copy);
+    return rc;
+}
+
+int sync_copy_put(struct sync_copy *copy, const void *data, size_t len, struct pawl_err *err)
+{
+    if (PQputCopyData(copy->conn, data, (int)len) != 1)
+        return not_sent(copy->conn, err);
+    /* All of it: what libpq keeps for later has no limit. */
+    int sent = sync_flush(copy->conn, copy_until_us());
+
+    if (sent > 0)
+        return 0;
+    if (sent < 0)
+        return not_sent(copy->conn, err);
+    err_set(
+        err, PAWL_ETIMEOUT, "the database did not take the rows of %s in time", copy->stmt->name);
+    return err_hint(err, "It may be busy, or another session may hold a lock; it changed nothing.");
+}
+
+int sync_copy_end(struct sync_copy *copy, const char *why, struct pawl_err *err)
+{
+    struct run run = copy_run(copy);
+    int rc =
+        PQputCopyEnd(copy->conn, why) == 1 ? finish(&run, NULL, err) : not_sent(copy->conn, err);
+
+    copy_over(copy);
+    return rc;
 }
 
 int sync_script(PGconn *conn, const char *sql, int64_t deadline_ms, struct pawl_err *err)

@@ -40,6 +40,23 @@ int sync_exec_within(PGconn *conn,
                      PGresult **ret_result,
                      struct pawl_err *err) MUST_CHECK;
 
+/* One COPY FROM STDIN: begin, then put as often as wanted, then end. Between a begin that succeeded and its end the connection takes
+ * nothing else. Each call has SYNC_DEADLINE_MS. */
+struct sync_copy {
+    PGconn *conn; /* borrowed */
+    const struct stmt *stmt;
+    bool was_nonblocking;
+};
+
+int sync_copy_begin(struct sync_copy *copy,
+                    PGconn *conn,
+                    const struct stmt *stmt,
+                    struct pawl_err *err) MUST_CHECK;
+int sync_copy_put(struct sync_copy *copy, const void *data, size_t len, struct pawl_err *err)
+    MUST_CHECK;
+/* why NULL: the rows are taken. Otherwise they are not, it fails with why, and so does the transaction. */
+int sync_copy_end(struct sync_copy *copy, const char *why, struct pawl_err *err) MUST_CHECK;
+
 /* A script of several statements, in the simple protocol. For migrations. */
 int sync_script(PGconn *conn, const char *sql, int64_t deadline_ms, struct pawl_err *err)
     MUST_CHECK;

@@ -14,6 +14,8 @@
 #define COL_MACHINE 10
 #define COL_STATE   11
 
+#define PAGE_PLACES 65536 /* a place is the number of a page, then two bytes for the row in it */
+
 /* pawl.machine_line */
 #define FLAG_WAITED    1
 #define FLAG_TIMED_OUT 2
@@ -259,9 +261,11 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
     const char **names = arena_new_array(p->arena, n, const char *);
     struct bytes *states = arena_new_array(p->arena, n, struct bytes);
     const char **lines = arena_new_array(p->arena, n, const char *);
+    int64_t *per_page = arena_new_array(p->arena, n, int64_t);
+    size_t n_pages = 0;
 
-    if (ids == NULL || tokens == NULL || places == NULL || names == NULL || states == NULL ||
-        lines == NULL) {
+    if (per_page == NULL || ids == NULL || tokens == NULL || places == NULL || names == NULL ||
+        states == NULL || lines == NULL) {
         p->failed = true;
         return;
     }
@@ -271,6 +275,9 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
         places[i] = items[i]->job->place;
+        /* Neighbours mostly come together; a page that comes again is only looked at again. */
+        if (i == 0 || places[i] / PAGE_PLACES != places[i - 1] / PAGE_PLACES)
+            per_page[n_pages++] = ids[i];
         names[i] = on->step;
         states[i] = (struct bytes){on->state, on->state_len};
         lines[i] = job_timeline_line(p->arena, items[i]);
@@ -282,6 +289,7 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
     params_text_array(p, names, n);
     params_bytes_array(p, states, n);
     params_text_array(p, lines, n);
+    params_i64_array(p, per_page, n_pages);
 }
 
 void job_settle_next_row(

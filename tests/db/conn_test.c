@@ -151,6 +151,50 @@ static void without_preparing_nothing_is_left_at_the_server(void **state)
     assert_int_equal(query(f, &count), 0);
 }
 
+static const struct stmt stmt_session = {
+    10, "session", "SELECT set_config('application_name', 'ours', $1::bool)"};
+static const struct stmt stmt_is_ours = {
+    11, "is_ours", "SELECT (current_setting('application_name') = 'ours')::int4"};
+
+static void settings_are_made_on_every_connection(void **state)
+{
+    struct fixture *f = *state;
+    char sql[80];
+    f->options.session = &stmt_session;
+    fixture_ready(f);
+    assert_int_equal(query(f, &stmt_is_ours), 1);
+    snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d)", (int)query(f, &stmt_pid));
+    testdb_exec(&f->db, sql);
+    run_until(f, f->ready == 2);
+    assert_int_equal(query(f, &stmt_is_ours), 1);
+    assert_int_equal(f->looks, 0); /* it does not listen */
+}
+
+/* The next transaction may be in another session, and this one belongs to others afterwards. */
+static void without_preparing_settings_are_made_for_each_transaction(void **state)
+{
+    struct fixture *f = *state;
+    f->options.session = &stmt_session;
+    f->options.unprepared = true;
+    fixture_ready(f);
+    assert_int_equal(query(f, &stmt_is_ours), 1);
+    assert_int_equal(query(f, &stmt_is_ours), 1);
+    assert_int_equal(
+        testdb_int(&f->db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ours'"),
+        0);
+}
+
+static void settings_that_fail_are_told(void **state)
+{
+    struct fixture *f = *state;
+    static const struct stmt bad = {10, "bad", "SELECT set_config('no', 'such', $1::bool)"};
+    f->options.session = &bad;
+    fixture_conn_to(f, f->db.conninfo);
+    conn_start(f->conn);
+    run_until(f, f->down >= 2);
+    assert_string_equal(f->down_err.sqlstate, "42704");
+}
+
 static void forgotten_statements_are_prepared_again(void **state)
 {
     struct fixture *f = *state;
@@ -526,6 +570,9 @@ int main(void)
         TEST(many_batches_in_flight_end_in_order),
         TEST(statements_are_prepared_once),
         TEST(without_preparing_nothing_is_left_at_the_server),
+        TEST(settings_are_made_on_every_connection),
+        TEST(without_preparing_settings_are_made_for_each_transaction),
+        TEST(settings_that_fail_are_told),
         TEST(forgotten_statements_are_prepared_again),
         TEST(a_changed_result_type_is_prepared_again),
         TEST(what_is_never_supported_is_tried_twice_and_told),

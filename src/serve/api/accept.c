@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "serve/api/accept_internal.h"
+#include "store/statements.h"
 
 #define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* tags of a thousand jobs, amply */
 
@@ -421,7 +422,8 @@ struct accept *accept_new(const struct accept_options *options)
                                                    .name = options->name,
                                                    .clock = &clock_system,
                                                    .log = options->log,
-                                                   .unprepared = options->unprepared});
+                                                   .unprepared = options->unprepared,
+                                                   .session = STMT(session)});
     if (accept->conn == NULL) {
         free(accept);
         return NULL;

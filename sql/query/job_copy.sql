@@ -1,0 +1,8 @@
+-- Purpose: accepts very many plain jobs, as fast as PostgreSQL takes rows. Tells no ids and nobody who sleeps: job_copy_wake.
+-- Parameters: none; the rows follow in COPY's binary format
+-- Rows: none
+-- Locks: the new rows
+-- Index: none
+-- Roles: owner
+-- PostgreSQL refuses it to those whose rows are checked by a policy: job_copy_may.
+COPY pawl.job (queue, kind, payload, priority, due_at, max_attempts, timeout_ms) FROM STDIN (FORMAT binary)
