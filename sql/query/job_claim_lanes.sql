@@ -218,7 +218,7 @@ WITH picked AS MATERIALIZED (
       AND s.lane IN (SELECT d.lane FROM doors AS d WHERE d.strict)
       AND EXISTS (SELECT FROM pawl.job AS e
                   WHERE e.queue = $1::text AND e.lane = s.lane AND e.id < s.last
-                    AND e.waits_for = 2 AND e.due_at = 'infinity')
+                    AND e.waits_for = 2 AND (e.due_at = 'infinity') IS TRUE)
 ), crowd AS MATERIALIZED (
     SELECT c.tid
     FROM summed AS s
