@@ -687,7 +687,7 @@ PAWL_API PAWL_CHECK int pawl_worker_turn(struct pawl_worker *worker, struct pawl
 PAWL_API void pawl_worker_stop(struct pawl_worker *worker);
 /* Until it has stopped and its handlers have returned, at most timeout_ms (-1: for ever): PAWL_ETIMEOUT. PAWL_ESTATE from
  * one of its own handlers or the thread that drives it, which would wait for themselves, and before it was started. How it
- * ended: PAWL_EINTERRUPTED when jobs were left to their lease; what the server said when that wants it no more. */
+ * ended: PAWL_EINTERRUPTED when jobs were left to their lease. */
 PAWL_API PAWL_CHECK int
 pawl_worker_wait(struct pawl_worker *worker, int64_t timeout_ms, struct pawl_err *err);
 /* Stops it, waits for its handlers to return, frees everything. NULL accepted. From a handler or a forked child it does

@@ -15,7 +15,7 @@
 #define LEASE_MIN_MS        100 /* a few renewals have to fit in */
 #define DAY_MS              ((int64_t)24 * 60 * 60 * MS_PER_S)
 #define LEASE_MAX_MS        DAY_MS
-#define TIME_MAX_MS         (366 * DAY_MS) /* more is a mistake */
+#define TIME_MAX_MS         (10 * 366 * DAY_MS) /* more is a mistake */
 
 #define CONCURRENCY_DEFAULT 4
 #define LEASE_DEFAULT_MS    30000

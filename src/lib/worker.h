@@ -66,8 +66,7 @@ struct pawl_worker {
     struct mixed mixed;      /* of both */
     struct coordinator *coordinator; /* one of the two, while it lives */
     struct remote *remote;
-    struct pawl_err
-        remote_err; /* why it ended by itself; code 0: it did not. In STOPPED anybody's */
+    struct pawl_err remote_err; /* why it ended by itself; code 0: it did not */
     bool remote_stopped;
     unsigned stops_passed_on;
     bool embedded;
@@ -112,7 +111,7 @@ void worker_close(struct pawl_worker *worker);
 void worker_source_stopped(struct pawl_worker *worker, size_t left);
 /* First and second time, as pawl_worker_stop. */
 void worker_source_stop(struct pawl_worker *worker);
-/* How it ended, in STOPPED: 0, PAWL_EINTERRUPTED, or what the server said. */
+/* How it ended, in STOPPED: 0, or PAWL_EINTERRUPTED. */
 int worker_verdict(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
 /* For the coordinator and for what stands in its place. */
 void worker_on_settled(void *data, const struct settled *settled);

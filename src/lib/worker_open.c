@@ -206,11 +206,6 @@ int worker_verdict(struct pawl_worker *worker, struct pawl_err *err)
     bool one = left == 1;
 
     pthread_mutex_unlock(&worker->mutex);
-    if (worker->remote_err.code < 0) {
-        if (err != NULL)
-            *err = worker->remote_err;
-        return worker->remote_err.code;
-    }
     if (left == 0)
         return 0;
     err_set(err, PAWL_EINTERRUPTED, "stopped with %zu job%s unfinished", left, one ? "" : "s");
