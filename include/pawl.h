@@ -381,7 +381,8 @@ PAWL_API void pawl_server_free(struct pawl_server *server); /* NULL accepted */
 /*
  * Enqueues by a server, otherwise as pawl_enqueue_many: all or nothing, committed when it returns. At most 1000 jobs and
  * PAWL_PAYLOAD_MAX bytes in a call (PAWL_ELIMIT), and none with a parent. A connection that is lost is made again: however often
- * the call is tried, the jobs are accepted once. PAWL_EUNKNOWN: it stayed away until the timeout, and they may have been.
+ * the call is tried, the jobs are accepted once. PAWL_EUNKNOWN: it stayed away, and PAWL_ETIMEOUT: no answer came in time; they
+ * may have been accepted.
  */
 PAWL_API PAWL_CHECK int pawl_server_enqueue(struct pawl_server *server,
                                             const struct pawl_job_new *jobs,
