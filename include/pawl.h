@@ -6,12 +6,15 @@
  * transaction, and it exists when that transaction commits. A worker is an object of its own:
  *
  *     pawl_worker_new → pawl_worker_handle … → pawl_worker_start → … → pawl_worker_stop → pawl_worker_wait → pawl_worker_free
- *                                            or pawl_worker_run (on the caller's thread)
+ *                     → pawl_worker_exec …   or pawl_worker_run (on the caller's thread)
  *                                            or pawl_worker_fd and pawl_worker_turn (inside another event loop)
  *
+ * Where a `pawl serve` is in front of the database, both take its address instead: pawl_server_enqueue, and `server` in the
+ * worker's options. The `pawl` command works and produces with these functions alone.
+ *
  * THREADS. Functions on a connection follow libpq's rule: one thread at a time for a connection. Of a worker, only
- * pawl_worker_stop, _wake, _stats, _set_concurrency and _wait may be called from any thread, at the same time; stop also from a
- * signal handler and from a handler of a job. Handlers run on threads of the worker. Functions on a run belong to the thread
+ * pawl_worker_stop, _wake, _stats, _stats_each, _set_concurrency and _wait may be called from any thread, at the same time;
+ * stop also from a signal handler and from a handler of a job. Handlers run on threads of the worker. Functions on a run belong to the thread
  * of its handler, until the handler returns. After fork() a child must not touch what its parent made; it gets PAWL_ESTATE
  * where that can be noticed.
  *
@@ -234,6 +237,10 @@ PAWL_API PAWL_CHECK int pawl_enqueue_many(PGconn *conn,
                                           bool *ret_existed,
                                           struct pawl_err *err);
 
+/* Whether it would be accepted, as far as that can be known without a database: what pawl_enqueue would refuse it for, said
+ * where the input came from. */
+PAWL_API PAWL_CHECK int pawl_job_check(const struct pawl_job_new *job, struct pawl_err *err);
+
 /* A job as it is now. Made by the library, freed by pawl_job_info_free. Times are µs since 1970 UTC, 0: not (yet). */
 struct pawl_job_info {
     int64_t id;
@@ -308,6 +315,28 @@ PAWL_API PAWL_CHECK int pawl_job_signal(PGconn *conn,
                                         bool *ret_sent,
                                         struct pawl_err *err);
 
+/* The same signal to all live jobs that were enqueued with this correlation. ret_jobs (may be NULL): to how many it was sent,
+ * those that have it already by its key not counted. */
+PAWL_API PAWL_CHECK int pawl_signal_all(PGconn *conn,
+                                        const char *correlation,
+                                        const char *name,
+                                        const char *payload,
+                                        const char *key,
+                                        int64_t *ret_jobs,
+                                        struct pawl_err *err);
+
+/*
+ * Lets a machine go on from this step, whatever it was at: a live one that does not run, or one that failed or was cancelled,
+ * which goes on as a new job. state: JSON; NULL: as it was left. ret_id (may be NULL): of the job that goes on. PAWL_ESTATE: it
+ * runs, or is done. PAWL_ENOTFOUND: there is none.
+ */
+PAWL_API PAWL_CHECK int pawl_job_restart(PGconn *conn,
+                                         int64_t id,
+                                         const char *step,
+                                         const char *state,
+                                         int64_t *ret_id,
+                                         struct pawl_err *err);
+
 /*
  * Fails with PAWL_ESTALE unless this claim of the job is still valid, and keeps it valid until the transaction ends. Called
  * in the handler's own transaction, it makes the work of a run that lost its job roll back. PAWL_ESTATE: there is no
@@ -315,6 +344,53 @@ PAWL_API PAWL_CHECK int pawl_job_signal(PGconn *conn,
  */
 PAWL_API PAWL_CHECK int
 pawl_assert_claim(PGconn *conn, int64_t id, const char *token, struct pawl_err *err);
+
+/* --------------------------------------------------------------------------------------------------- producing by a server
+ *
+ * For programs that reach a `pawl serve` and no database. These block too; one thread at a time for a server.
+ */
+
+struct pawl_server; /* where it is and who we are; each call makes its own connection */
+
+struct pawl_server_options {
+    size_t size;
+    const char *address; /* HOST:PORT, https://HOST:PORT or unix:/PATH */
+    const char *token;   /* NULL: PAWL_TOKEN, and where that is not set none */
+    /* PEM file of the authority of the server's certificate: TLS; NULL: with https:// the machine's */
+    const char *tls_ca;
+    const char *tls_certificate; /* PEM file to show to the server; NULL: none */
+    const char *tls_key;         /* PEM file of its key; NULL: it is in the same file */
+    int64_t timeout_ms;          /* of a call, with all its tries; 0: 30 s */
+};
+
+static inline struct pawl_server_options pawl_server_options_init(void)
+{
+    struct pawl_server_options options = PAWL_ZERO;
+
+    options.size = sizeof(options);
+    return options;
+}
+
+#define PAWL_SERVER_OPTIONS_INIT pawl_server_options_init()
+
+/* Does not connect yet. PAWL_EINVAL: what makes no sense, or this library was built without the server's protocol. */
+PAWL_API PAWL_CHECK int pawl_server_new(const struct pawl_server_options *options,
+                                        struct pawl_server **ret_server,
+                                        struct pawl_err *err);
+PAWL_API void pawl_server_free(struct pawl_server *server); /* NULL accepted */
+
+/*
+ * Enqueues by a server, otherwise as pawl_enqueue_many: all or nothing, committed when it returns. At most 1000 jobs and
+ * PAWL_PAYLOAD_MAX bytes in a call (PAWL_ELIMIT), and none with a parent. A connection that is lost is made again: however often
+ * the call is tried, the jobs are accepted once. PAWL_EUNKNOWN: it stayed away, and PAWL_ETIMEOUT: no answer came in time; they
+ * may have been accepted.
+ */
+PAWL_API PAWL_CHECK int pawl_server_enqueue(struct pawl_server *server,
+                                            const struct pawl_job_new *jobs,
+                                            size_t n,
+                                            int64_t *ret_ids,
+                                            bool *ret_existed,
+                                            struct pawl_err *err);
 
 /* -------------------------------------------------------------------------------------------------------------- working */
 
@@ -459,9 +535,42 @@ PAWL_API enum pawl_outcome pawl_run_spawn(struct pawl_run *run,
                                           const void *state,
                                           size_t state_len);
 
-/* Where log lines go: one event a line, as JSON, without the line's end. Called from any thread of the worker, also from two
- * at once; the line lives for the call. */
+/* Where log lines go: one event a line, without the line's end. Called from any thread of the worker, also from two at once;
+ * the line lives for the call. */
 typedef void (*pawl_log_fn)(void *data, const char *line);
+
+/* The least that is logged. */
+enum pawl_log_level {
+    PAWL_LOG_INFO = 0,
+    PAWL_LOG_DEBUG = 1,
+    PAWL_LOG_WARN = 2,
+    PAWL_LOG_ERROR = 3,
+};
+
+enum pawl_log_format {
+    PAWL_LOG_JSON = 0,  /* for programs: an object a line */
+    PAWL_LOG_TEXT = 1,  /* for people: local time, level, event, key=value … */
+    PAWL_LOG_COLOR = 2, /* likewise, with the colours of a terminal */
+};
+
+/* What became of a run. Made by the library; all of it lives for the call. */
+struct pawl_settled {
+    int64_t id;
+    const char *queue;
+    const char *kind;
+    int attempt;
+    int max_attempts;
+    /* what the job is now; NULL: the claim had been lost, and what the run came to counted for nothing */
+    const char *state;
+    int64_t run_us;    /* how long it ran */
+    const char *error; /* NULL: none */
+    const void *result;
+    size_t result_len; /* 0: none, and result may be NULL */
+};
+
+/* Called when it is committed, on the thread that drives the worker, so it must be quick: the leases are renewed there. It may
+ * stop the worker; waiting for it or freeing it is refused as in a handler. */
+typedef void (*pawl_settled_fn)(void *data, const struct pawl_settled *settled);
 
 struct pawl_worker_options {
     size_t size;
@@ -494,14 +603,25 @@ struct pawl_worker_options {
     /* how long a guarded change of the concurrency is watched; 0: 10 min */
     int64_t rollout_watch_ms;
     /* A `pawl serve` instead of a database: HOST:PORT, https://HOST:PORT or unix:/PATH. Jobs are pushed by it and outcomes
-     * settled there, so conninfo, until_empty, pooled, min_concurrency, memory_max_percent and breaker_percent are not for
-     * it, and poll_ms, poll_max_ms, jitter_ms and min_demand mean nothing. NULL: a database */
+     * settled there, so conninfo, pooled, min_concurrency, rollout, memory_max_percent, memory_machine_max_percent
+     * and breaker_percent are not for it, and poll_ms, poll_max_ms, jitter_ms and min_demand mean nothing. NULL: a database */
     const char *server;
     const char *token; /* for the server; NULL: PAWL_TOKEN, and where that is not set none */
     const char *
         tls_ca; /* PEM file of the authority of the server's certificate: TLS; NULL: with https:// the machine's */
     const char *tls_certificate; /* PEM file to show to the server; NULL: none */
     const char *tls_key;         /* PEM file of its key; NULL: it is in the same file */
+    enum pawl_log_level log_level;
+    enum pawl_log_format log_format;
+    pawl_settled_fn settled; /* what became of each run; NULL: nobody wants to know */
+    void *settled_data;
+    /* once it goes well with concurrency, raise that to this, guarded (pawl_worker_set_concurrency); 0: no */
+    unsigned rollout;
+    /* as memory_max_percent, where no control group has a limit and it is of the machine's memory; 0: the same */
+    unsigned memory_machine_max_percent;
+    /* Of commands (pawl_worker_exec): from SIGTERM to SIGKILL; 0: 5 s */
+    int64_t kill_ms;
+    bool log_stderr; /* and what they write to their standard error is logged as well */
 };
 
 static inline struct pawl_worker_options pawl_worker_options_init(void)
@@ -524,6 +644,26 @@ PAWL_API PAWL_CHECK int pawl_worker_handle(struct pawl_worker *worker,
                                            pawl_handler_fn fn,
                                            void *data,
                                            struct pawl_err *err);
+
+/*
+ * A command as a handler, in the place of a function: each run is a process of its own, `/bin/sh -c COMMAND`, so it may be
+ * written in any language and can be killed. A worker may have both kinds of handlers, and one for a kind. A command gets
+ *
+ *     standard input   the payload
+ *     environment      the worker's at its start, and PAWL_JOB_ID, _KIND, _QUEUE, _ATTEMPT,
+ *                      _MAX_ATTEMPTS and _TOKEN; for a machine PAWL_JOB_STEP, _STATE,
+ *                      _SIGNALS, _CHILDREN and _TIMED_OUT, too
+ *     descriptor 3     to say how a machine goes on, in one line of JSON
+ *     descriptor 4     where its job is, as JSON; no others are open
+ *
+ * What it prints is the result. Exit status 0 is done, 65 is fail, all others and death by a signal are a retry, with the end of
+ * its standard error as the error. A run that should stop gets SIGTERM, as a process group, and kill_ms later SIGKILL. What is
+ * left of the group when the command ends is killed. docs/guides/handlers.md tells more.
+ */
+PAWL_API PAWL_CHECK int pawl_worker_exec(struct pawl_worker *worker,
+                                         const char *kind,
+                                         const char *command,
+                                         struct pawl_err *err);
 
 /* Connects once to see that it can work (schema, rights), then works on threads of its own. Later troubles of the database are
  * waited out. When it fails the worker is as before, and may be started again; a worker that has stopped may not. */
@@ -603,6 +743,13 @@ static inline struct pawl_stats pawl_stats_init(void)
 #define PAWL_STATS_INIT pawl_stats_init()
 
 PAWL_API void pawl_worker_stats(struct pawl_worker *worker, struct pawl_stats *stats);
+
+/* One of the things that a worker counts or measures; a name ends in its unit, and lives for ever. */
+typedef void (*pawl_stat_fn)(void *data, const char *name, int64_t value);
+/* Everything it counts and measures, by name, a call of `fn` for each on the caller's thread: what `pawl work --stats` shows.
+ * Which names there are depends on the version, and on whether there is a database or a server; docs/guides/operating.md tells
+ * what they mean. What is measured and not counted may be a second old. Nothing before it was started. */
+PAWL_API void pawl_worker_stats_each(struct pawl_worker *worker, pawl_stat_fn fn, void *data);
 
 /* ------------------------------------------------------------------------------------------------------------ resources
  *

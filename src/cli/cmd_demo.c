@@ -17,9 +17,7 @@
 #include "cli/demo_view.h"
 #include "cli/demo_work.h"
 #include "cli/term.h"
-#include "client/enqueue.h"
 #include "client/inspect.h"
-#include "pg/sync.h"
 
 #define TICK_MS     100
 #define CONCURRENCY 4
@@ -55,7 +53,7 @@ static const struct part {
 struct demo {
     struct cli *cli;
     PGconn *conn; /* for enqueueing and for looking; the worker has its own */
-    struct worker worker;
+    struct working working;
     struct demo_view view;
     struct demo_queue queues[N_PARTS];
     int64_t ids[JOBS_MAX];
@@ -67,22 +65,20 @@ struct demo {
 
 static int enqueue(struct demo *demo, struct pawl_err *err)
 {
-    int rc = client_begin(demo->conn, err);
+    struct pawl_job_new jobs[JOBS_MAX];
 
-    for (size_t p = 0; rc == 0 && p < N_PARTS; p++) {
-        struct job_new jobs[JOBS_MAX];
-
+    demo->n_ids = 0;
+    for (size_t p = 0; p < N_PARTS; p++) {
         for (int64_t i = 0; i < parts[p].jobs; i++) {
-            jobs[i] = job_new_default();
-            jobs[i].queue = parts[p].queue;
-            jobs[i].kind = parts[p].kind;
-            jobs[i].delay_ms = parts[p].delay_ms;
+            struct pawl_job_new *job = &jobs[demo->n_ids++];
+
+            *job = PAWL_JOB_NEW_INIT;
+            job->queue = parts[p].queue;
+            job->kind = parts[p].kind;
+            job->delay_ms = parts[p].delay_ms;
         }
-        rc = client_enqueue(
-            demo->conn, jobs, (size_t)parts[p].jobs, demo->ids + demo->n_ids, NULL, err);
-        demo->n_ids += (size_t)parts[p].jobs;
     }
-    return rc < 0 ? rc : client_commit(demo->conn, err);
+    return pawl_enqueue_many(demo->conn, jobs, demo->n_ids, demo->ids, NULL, err);
 }
 
 static void count(void *data, const struct job_progress *progress)
@@ -144,32 +140,30 @@ static void on_tick(void *data)
     }
     if (rc < 0 || ended == demo->n_ids) {
         demo->over = true;
-        worker_stop(&demo->worker);
+        working_stop(&demo->working);
     }
 }
 
 static int work(struct demo *demo, const struct target *target, struct pawl_err *err)
 {
-    struct processes_handler handlers[N_PARTS];
+    struct demo_handler handlers[N_PARTS];
     const char *queues[N_PARTS];
 
     for (size_t p = 0; p < N_PARTS; p++) {
-        handlers[p] = (struct processes_handler){parts[p].kind, parts[p].command};
+        handlers[p] = (struct demo_handler){parts[p].kind, parts[p].command};
         queues[p] = parts[p].queue;
     }
-    return demo_work(&demo->worker,
-                     (struct worker_options){
-                         .target = target,
-                         .queues = queues,
-                         .n_queues = N_PARTS,
-                         .handlers = handlers,
-                         .n_handlers = N_PARTS,
-                         .concurrency = CONCURRENCY,
-                         .log = demo->cli->log,
-                         .tick = on_tick,
-                         .tick_ms = TICK_MS,
-                         .data = demo,
-                     },
+    demo->working.tick = on_tick;
+    demo->working.tick_ms = TICK_MS;
+    demo->working.data = demo;
+    return demo_work(demo->cli,
+                     &demo->working,
+                     &(struct demo_plan){.target = target,
+                                         .queues = queues,
+                                         .n_queues = N_PARTS,
+                                         .handlers = handlers,
+                                         .n_handlers = N_PARTS,
+                                         .concurrency = CONCURRENCY},
                      &demo->err,
                      err);
 }
@@ -278,7 +272,7 @@ static int run(struct cli *cli, struct pawl_err *err)
         return rc;
     cli_how_to_call(pawl, sizeof(pawl));
     rc = cli->n_args > 0 ? demo_machines(cli, &target, pawl, err) : perform(demo, &target, err);
-    sync_close(&demo->conn);
+    cli_close(&demo->conn);
     return started ? cli_stop_private(cli, rc, err) : rc;
 }
 

@@ -12,16 +12,19 @@
 #include "cli/enqueue_rich.h"
 #include "cli/jobs_file.h"
 #include "cli/lines.h"
-#include "client/enqueue.h"
+#include "core/job.h"
 #include "core/json.h"
-#include "pg/sync.h"
+#include "pawl.h"
 #ifdef PAWL_WITH_SERVE
-#    include "cli/enqueue_remote.h"
+#    include "cli/server.h"
 #endif
 
-#define COUNT_MAX  10000000
-#define NAMED_MAX  10   /* ids shown one by one to people */
-#define LINE_SPARE 4096 /* what a line may hold besides the payload */
+#define GATHER_MAX       1000               /* jobs, and … */
+#define GATHER_BYTES_MAX (32 * 1024 * 1024) /* … bytes that are sent together */
+
+#define COUNT_MAX        10000000
+#define NAMED_MAX        10   /* ids shown one by one to people */
+#define LINE_SPARE       4096 /* what a line may hold besides the payload */
 
 struct enqueue_options {
     const char *queue;
@@ -43,47 +46,28 @@ struct enqueue_options {
 #endif
 };
 
-/* Jobs on their way: gathered until a statement is full, ids kept until the commit. */
+/* Jobs on their way: gathered until there are enough to send them, ids kept until the commit. */
 struct enqueuing {
     struct cli *cli;
     PGconn *conn; /* NULL: there is a server */
     const struct target *target;
-    struct job_new jobs[JOB_ENQUEUE_MAX];
+    struct pawl_server *server; /* NULL: there is a database */
+    struct pawl_job_new jobs[GATHER_MAX + 1];
     size_t n;
     size_t bytes;
     struct arena arena; /* of the gathered jobs */
     struct buf ids;     /* int64_t each */
 };
 
-/* One call is all or nothing, two are not. */
-static int flush_remotely(struct enqueuing *e, struct pawl_err *err)
-{
-#ifdef PAWL_WITH_SERVE
-    const struct enqueue_options *options = e->cli->options;
-    struct server_access access = {0};
-    int rc = server_access_init(&access, e->cli, &options->choice, err);
-
-    if (rc == 0)
-        rc = enqueue_remotely(&access, e->jobs, e->n, options->bytes, &e->ids, e->cli->arena, err);
-    server_access_deinit(&access);
-    e->n = 0;
-    return rc;
-#else
-    (void)e;
-    return err_set(err, PAWL_EINVAL, "this pawl was built without the server");
-#endif
-}
-
 static int flush(struct enqueuing *e, struct pawl_err *err)
 {
-    int64_t ids[JOB_ENQUEUE_MAX];
+    int64_t ids[GATHER_MAX + 1];
     int rc;
 
     if (e->n == 0)
         return 0;
-    if (e->conn == NULL)
-        return flush_remotely(e, err);
-    rc = client_enqueue(e->conn, e->jobs, e->n, ids, NULL, err);
+    rc = e->server != NULL ? pawl_server_enqueue(e->server, e->jobs, e->n, ids, NULL, err)
+                           : pawl_enqueue_many(e->conn, e->jobs, e->n, ids, NULL, err);
     if (rc == 0 && buf_append(&e->ids, ids, e->n * sizeof(*ids)) < 0)
         rc = err_set(err, PAWL_ELIMIT, "more than %d jobs at once", COUNT_MAX);
     e->n = 0;
@@ -92,25 +76,17 @@ static int flush(struct enqueuing *e, struct pawl_err *err)
     return rc;
 }
 
-/* The job's strings must live until the next flush. */
-static int add(struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
+/* One call to a server is all or nothing, two are not: what is too much for one is sent nevertheless, and refused. The job's
+ * strings must live until the next flush. */
+static int add(struct enqueuing *e, const struct pawl_job_new *job, struct pawl_err *err)
 {
-    size_t bytes = job_new_bytes(job);
+    size_t jobs_max = e->server != NULL ? GATHER_MAX + 1 : GATHER_MAX;
 
-    if (e->conn == NULL && e->n > 0 &&
-        (e->n == JOB_ENQUEUE_MAX || e->bytes + bytes > PAWL_PAYLOAD_MAX)) {
-        err_set(err,
-                PAWL_ELIMIT,
-                "a server takes at most %d jobs and %d MiB at once",
-                JOB_ENQUEUE_MAX,
-                PAWL_PAYLOAD_MAX / (1024 * 1024));
-        return err_hint(err, "Nothing was enqueued. Enqueue them in parts.");
-    }
+    if (e->server != NULL && job->parent_id != 0)
+        return err_set(err, PAWL_EINVAL, "--parent does not go with --server");
     e->jobs[e->n++] = *job;
-    e->bytes += bytes;
-    if (e->conn == NULL)
-        return 0; /* all at once, at the end */
-    if (e->n < JOB_ENQUEUE_MAX && e->bytes < ENQUEUE_BYTES_MAX)
+    e->bytes += job->payload_len + (job->unique_key != NULL ? strlen(job->unique_key) : 0);
+    if (e->n < jobs_max && e->bytes < GATHER_BYTES_MAX)
         return 0;
     return flush(e, err);
 }
@@ -123,28 +99,29 @@ static bool is_blank(const char *line, size_t len)
 }
 
 static int enqueue_line(struct enqueuing *e,
-                        const struct job_new *defaults,
+                        const struct pawl_job_new *defaults,
                         const struct lines *lines,
                         const char *line,
                         size_t len,
                         struct pawl_err *err)
 {
-    struct job_new job;
+    struct pawl_job_new job;
     int rc = jobs_file_line(line, len, defaults, &e->arena, &job, err);
 
     if (rc == 0)
-        rc = job_new_check(&job, err);
+        rc = pawl_job_check(&job, err);
     if (rc < 0)
         return err_prefix(err, "%.80s, line %lld", lines->name, (long long)lines->number);
     /* The line is gone with the next one. */
-    job.payload.data = arena_memdup(&e->arena, job.payload.data, job.payload.len);
-    if (job.payload.data == NULL)
+    if (job.payload != NULL)
+        job.payload = arena_memdup(&e->arena, job.payload, job.payload_len);
+    if (job.payload == NULL && job.payload_len > 0)
         return err_set(err, PAWL_ENOMEM, "out of memory");
     return add(e, &job, err);
 }
 
 static int enqueue_file(struct enqueuing *e,
-                        const struct job_new *defaults,
+                        const struct pawl_job_new *defaults,
                         const char *name,
                         struct pawl_err *err)
 {
@@ -166,8 +143,10 @@ static int enqueue_file(struct enqueuing *e,
     return rc < 0 ? rc : flush(e, err);
 }
 
-static int
-enqueue_same(struct enqueuing *e, const struct job_new *job, int64_t count, struct pawl_err *err)
+static int enqueue_same(struct enqueuing *e,
+                        const struct pawl_job_new *job,
+                        int64_t count,
+                        struct pawl_err *err)
 {
     int rc = 0;
 
@@ -178,22 +157,24 @@ enqueue_same(struct enqueuing *e, const struct job_new *job, int64_t count, stru
 
 /* From the arguments: the payload, or "-" for standard input. */
 static int
-take_payload(struct cli *cli, struct buf *input, struct job_new *job, struct pawl_err *err)
+take_payload(struct cli *cli, struct buf *input, struct pawl_job_new *job, struct pawl_err *err)
 {
     const struct enqueue_options *options = cli->options;
     int rc = 0;
 
     if (cli->n_args < 2)
         return 0;
-    job->payload = (struct bytes){cli->args[1], strlen(cli->args[1])};
+    job->payload = cli->args[1];
+    job->payload_len = strlen(cli->args[1]);
     if (strcmp(cli->args[1], "-") == 0) {
         rc = read_all("-", PAWL_PAYLOAD_MAX, input, err);
         if (rc < 0)
             return rc;
-        job->payload = (struct bytes){buf_str(input), input->len};
+        job->payload = buf_str(input);
+        job->payload_len = input->len;
     }
     if (!options->bytes)
-        rc = json_check(job->payload.data, job->payload.len, err);
+        rc = json_check(job->payload, job->payload_len, err);
     if (rc == PAWL_EINVAL)
         err_hint(
             err,
@@ -222,18 +203,18 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
 #endif
 }
 
-static struct job_new job_from_options(const struct cli *cli)
+static struct pawl_job_new job_from_options(const struct cli *cli)
 {
     const struct enqueue_options *options = cli->options;
-    struct job_new job = job_new_default();
+    struct pawl_job_new job = PAWL_JOB_NEW_INIT;
 
     job.queue = options->queue;
     job.kind = cli->n_args > 0 ? cli->args[0] : NULL;
-    job.priority = (int16_t)options->priority;
+    job.priority = (int)options->priority;
     job.delay_ms = options->delay_ms;
     job.at_us = options->at_us;
-    job.max_attempts = (int32_t)options->max_attempts;
-    job.timeout_ms = (int32_t)options->timeout_ms;
+    job.max_attempts = (int)options->max_attempts;
+    job.timeout_ms = options->timeout_ms;
     return job;
 }
 
@@ -291,19 +272,19 @@ static int nothing_enqueued(const struct enqueuing *e, struct pawl_err *err)
     cli_denied(e->target, "pawl_producer", err);
     const struct pawl_err was = *err;
 
-    if (was.code == PAWL_EUNKNOWN) {
-        err->code = PAWL_ECONN;
+    if (was.code == PAWL_ECONN)
         return err_hint(err, "Nothing was enqueued. Try again.");
-    }
     return err_hint(err, "%s%sNothing was enqueued.", was.hint, was.hint[0] != '\0' ? " " : "");
 }
 
 /* Begins, enqueues, commits; rolls back if anything fails. */
-static int
-enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, struct pawl_err *err)
+static int enqueue_all(struct cli *cli,
+                       struct enqueuing *e,
+                       const struct pawl_job_new *job,
+                       struct pawl_err *err)
 {
     const struct enqueue_options *options = cli->options;
-    int rc = e->conn != NULL ? client_begin(e->conn, err) : 0;
+    int rc = e->conn != NULL ? cli_begin(e->conn, err) : 0;
 
     if (rc < 0)
         return rc;
@@ -312,10 +293,10 @@ enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, str
     if (e->conn == NULL)
         return rc;
     if (rc < 0) {
-        client_rollback(e->conn);
+        cli_rollback(e->conn);
         return nothing_enqueued(e, err);
     }
-    rc = client_commit(e->conn, err);
+    rc = cli_commit(e->conn, err);
     if (rc == PAWL_EUNKNOWN) {
         const int64_t *id = (const void *)e->ids.data;
 
@@ -327,57 +308,68 @@ enqueue_all(struct cli *cli, struct enqueuing *e, const struct job_new *job, str
     return rc;
 }
 
-static bool is_remote(const struct cli *cli)
+/* A server where there is one, else a connection. */
+static int reach(struct cli *cli, struct enqueuing *e, struct target *target, struct pawl_err *err)
 {
 #ifdef PAWL_WITH_SERVE
     const struct enqueue_options *options = cli->options;
+    struct pawl_server_options server = PAWL_SERVER_OPTIONS_INIT;
 
-    return options->choice.server != NULL;
-#else
-    (void)cli;
-    return false;
+    server.address = options->choice.server;
+    server.tls_ca = options->choice.tls_ca;
+    server.tls_certificate = options->choice.tls_cert;
+    server.tls_key = options->choice.tls_key;
+    if (server.address != NULL) {
+        int rc = server_token(cli, &options->choice, &server.token, err);
+
+        return rc < 0 ? rc : pawl_server_new(&server, &e->server, err);
+    }
 #endif
+    e->target = target;
+    return cli_connect(cli, "pawl_producer", &e->conn, target, err);
+}
+
+static int enqueue_and_tell(struct cli *cli,
+                            struct enqueuing *e,
+                            const struct pawl_job_new *job,
+                            struct pawl_err *err)
+{
+    int rc = enqueue_all(cli, e, job, err);
+
+    if (rc < 0)
+        return rc;
+    rc = show_ids(cli, &e->ids, err);
+    return rc < 0 ? err_hint(err, "The jobs were enqueued; only their ids could not be shown.") : 0;
 }
 
 static int run(struct cli *cli, struct pawl_err *err)
 {
-    CLEANUP(sync_close)
-    PGconn *conn = NULL;
     CLEANUP(buf_deinit)
     struct buf input;
     const struct enqueue_options *options = cli->options;
-    struct job_new job = job_from_options(cli);
+    struct pawl_job_new job = job_from_options(cli);
+    struct enqueuing *e = arena_new(cli->arena, struct enqueuing);
     struct target target;
-    int rc = check_usage(cli, err);
+    int rc = e != NULL ? check_usage(cli, err) : err_set(err, PAWL_ENOMEM, "out of memory");
 
     buf_init(&input, PAWL_PAYLOAD_MAX + 1);
     if (rc == 0)
-        rc = enqueue_rich_read(&options->rich, cli->arena, &job, err);
+        rc = enqueue_rich_read(&options->rich, &job, err);
     if (rc == 0)
         rc = take_payload(cli, &input, &job, err);
     /* What is wrong with the job itself is said before a database is bothered. */
     if (rc == 0 && options->file == NULL)
-        rc = job_new_check(&job, err);
-    if (rc == 0 && !is_remote(cli))
-        rc = cli_connect(cli, "pawl_producer", &conn, &target, err);
+        rc = pawl_job_check(&job, err);
     if (rc < 0)
         return rc;
-
-    struct enqueuing *e = arena_new(cli->arena, struct enqueuing);
-
-    if (e == NULL)
-        return err_set(err, PAWL_ENOMEM, "out of memory");
     e->cli = cli;
-    e->conn = conn;
-    e->target = &target;
-    arena_init(&e->arena, ENQUEUE_BYTES_MAX + PAWL_PAYLOAD_MAX + JOB_ENQUEUE_MAX * 1024);
+    arena_init(&e->arena, GATHER_BYTES_MAX + PAWL_PAYLOAD_MAX + GATHER_MAX * 1024);
     buf_init(&e->ids, COUNT_MAX * sizeof(int64_t));
-    rc = enqueue_all(cli, e, &job, err);
-    if (rc == 0) {
-        rc = show_ids(cli, &e->ids, err);
-        if (rc < 0)
-            err_hint(err, "The jobs were enqueued; only their ids could not be shown.");
-    }
+    rc = reach(cli, e, &target, err);
+    if (rc == 0)
+        rc = enqueue_and_tell(cli, e, &job, err);
+    cli_close(&e->conn);
+    pawl_server_free(e->server);
     buf_deinit(&e->ids);
     arena_deinit(&e->arena);
     return rc;

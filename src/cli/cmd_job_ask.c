@@ -11,7 +11,6 @@
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "pawl.h"
-#include "pg/sync.h"
 
 #define IDS_MAX 1000
 
@@ -54,7 +53,7 @@ static int open_for(struct cli *cli,
 
 static int run_cancel(struct cli *cli, struct pawl_err *err)
 {
-    CLEANUP(sync_close)
+    CLEANUP(cli_close)
     PGconn *conn = NULL;
     struct target target;
     int64_t ids[IDS_MAX];
@@ -76,7 +75,7 @@ static int run_cancel(struct cli *cli, struct pawl_err *err)
 
 static int run_retry(struct cli *cli, struct pawl_err *err)
 {
-    CLEANUP(sync_close)
+    CLEANUP(cli_close)
     PGconn *conn = NULL;
     struct target target;
     int64_t ids[IDS_MAX];
@@ -129,7 +128,7 @@ static int tell_end(struct cli *cli, const struct pawl_job_info *info, struct pa
 
 static int run_wait(struct cli *cli, struct pawl_err *err)
 {
-    CLEANUP(sync_close)
+    CLEANUP(cli_close)
     PGconn *conn = NULL;
     const struct wait_options *options = cli->options;
     struct pawl_job_info *info = NULL;

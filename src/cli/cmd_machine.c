@@ -1,11 +1,9 @@
-/* pawl machine: letting a machine go on from a step that an operator chooses. */
+/* pawl machine: letting a machine go on from a step that an operator chooses. Only what pawl.h gives to everybody. */
 #include "base/defer.h"
 #include "base/text.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
-#include "client/signal.h"
-#include "core/job.h"
-#include "pg/sync.h"
+#include "pawl.h"
 
 struct restart_options {
     const char *from;
@@ -16,7 +14,7 @@ static int run_restart(struct cli *cli, struct pawl_err *err)
 {
     static const struct out_column columns[] = {{"id", "JOB", OUT_INT}};
     const struct restart_options *options = cli->options;
-    CLEANUP(sync_close)
+    CLEANUP(cli_close)
     PGconn *conn = NULL;
     struct target target;
     int64_t id;
@@ -30,7 +28,7 @@ static int run_restart(struct cli *cli, struct pawl_err *err)
 
     if (rc < 0)
         return rc;
-    rc = client_machine_restart(conn, id, options->from, options->state, &new_id, err);
+    rc = pawl_job_restart(conn, id, options->from, options->state, &new_id, err);
     if (rc < 0)
         return cli_denied(&target, "pawl_server", err);
     if (new_id == id)

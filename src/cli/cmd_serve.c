@@ -4,7 +4,7 @@
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "cli/serving.h"
-#include "cli/worker.h"
+#include "client/ask.h"
 #include "pg/sync.h"
 
 #define LEASE_MIN_MS 1000
@@ -42,11 +42,9 @@ static int find_database(struct cli *cli, struct target *ret_target, struct pawl
 {
     CLEANUP(sync_close)
     PGconn *conn = NULL;
-    static const char *const queues[] = {"default"};
-    const struct worker_options nothing = {.queues = queues, .n_queues = 1, .lease_ms = MS_PER_S};
     int rc = cli_connect(cli, "pawl_server", &conn, ret_target, err);
 
-    if (rc == 0 && worker_check(conn, &nothing, err) < 0)
+    if (rc == 0 && client_claim_try(conn, "default", MS_PER_S, err) < 0)
         rc = cli_denied(ret_target, "pawl_server", err);
     return rc;
 }

@@ -1,6 +1,4 @@
-/* pawl work: runs jobs, each as a child process. Thin: the coordinator does the work. */
-#include <signal.h>
-#include <stdio.h>
+/* pawl work: runs jobs, each as a child process. Thin: a worker of libpawl with commands for handlers. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -9,16 +7,17 @@
 #include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
-#include "cli/worker.h"
-#include "client/inspect.h"
-#include "pg/sync.h"
+#include "cli/idle.h"
+#include "cli/working.h"
+#include "core/job.h"
 #ifdef PAWL_WITH_SERVE
 #    include "cli/server.h"
 #endif
 
-#define STALL_MS     (30 * MS_PER_S)
-#define LEASE_MIN_MS 100 /* a few renewals have to fit in */
-#define LEASE_MAX_MS ((int64_t)24 * 60 * 60 * MS_PER_S)
+#define LEASE_MIN_MS           100 /* a few renewals have to fit in */
+#define LEASE_MAX_MS           ((int64_t)24 * 60 * 60 * MS_PER_S)
+#define MEMORY_GROUP_PERCENT   80 /* of a control group's limit: beyond it the kernel kills soon */
+#define MEMORY_MACHINE_PERCENT 95 /* of a machine that may be full for reasons of its own */
 
 struct work_options {
     struct option_list queues;
@@ -60,134 +59,97 @@ static const struct out_column columns[] = {
 struct work {
     struct cli *cli;
     struct out *out; /* NULL for people: a line a job, as it happens */
-    struct worker *worker;
+    struct working working;
+    const char *queues[OPTION_LIST_MAX]; /* each once */
+    size_t n_queues;
     size_t n_settled;
     struct pawl_err err;
 };
 
-static void print_line(struct work *work, const struct settled *settled)
+static void print_line(struct work *work, const struct pawl_settled *settled)
 {
     CLEANUP(buf_deinit)
     struct buf line;
     char ran[TEXT_DURATION_LEN];
-    const struct job *job = settled->job;
 
     buf_init(&line, 16 * 1024);
-    text_format_duration(settled->outcome->run_us, ran);
+    text_format_duration(settled->run_us, ran);
     buf_printf(&line,
                "job %lld %s %s after %s",
-               (long long)job->id,
-               job->kind,
+               (long long)settled->id,
+               settled->kind,
                settled->state != NULL ? settled->state : "was taken over by another worker",
                ran);
-    if (job->attempt > 1 || settled->outcome->error != NULL)
-        buf_printf(&line, " (attempt %d of %d)", job->attempt, job->max_attempts);
-    if (settled->outcome->error != NULL) {
+    if (settled->attempt > 1 || settled->error != NULL)
+        buf_printf(&line, " (attempt %d of %d)", settled->attempt, settled->max_attempts);
+    if (settled->error != NULL) {
         buf_puts(&line, ": ");
-        put_error_line(&line, settled->outcome->error);
+        put_error_line(&line, settled->error);
     }
     buf_putc(&line, '\n');
     if (out_write(buf_str(&line), line.len, &work->err) < 0)
-        worker_stop(work->worker);
+        working_stop(&work->working);
 }
 
-static void on_settled(void *data, const struct settled *settled)
+static void on_settled(void *data, const struct pawl_settled *settled)
 {
     struct work *work = data;
-    const struct outcome *outcome = settled->outcome;
 
     work->n_settled++;
     if (work->out == NULL) {
         print_line(work, settled);
         return;
     }
-    out_int(work->out, settled->job->id);
-    out_text(work->out, settled->job->kind);
-    out_text(work->out, settled->job->queue);
-    out_int(work->out, settled->job->attempt);
+    out_int(work->out, settled->id);
+    out_text(work->out, settled->kind);
+    out_text(work->out, settled->queue);
+    out_int(work->out, settled->attempt);
     out_text(work->out, settled->state != NULL ? settled->state : "stale");
-    out_int(work->out, outcome->run_us);
-    out_text(work->out, outcome->error);
-    cell_bytes(work->out, (struct bytes){outcome->result, outcome->result_len});
+    out_int(work->out, settled->run_us);
+    out_text(work->out, settled->error);
+    cell_bytes(work->out, (struct bytes){settled->result, settled->result_len});
     out_row(work->out);
     if (out_failed(work->out))
-        worker_stop(work->worker);
+        working_stop(&work->working);
 }
 
-/* KIND=COMMAND */
-static int split_execs(struct cli *cli, struct processes_handler *handlers, struct pawl_err *err)
+/* KIND=COMMAND, each as a handler of the worker. */
+static int add_execs(struct cli *cli, struct pawl_worker *worker, struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < options->execs.n; i++) {
+        const char *text = options->execs.items[i];
+        const char *equals = strchr(text, '=');
+        const char *kind = arena_strndup(cli->arena, text, (size_t)(equals - text));
+
+        if (kind == NULL)
+            return err_set(err, PAWL_ENOMEM, "out of memory");
+        rc = pawl_worker_exec(worker, kind, equals + 1, err);
+        if (rc == PAWL_EEXIST)
+            rc = err_set(err, PAWL_EINVAL, "two commands given for kind %s", kind);
+    }
+    return rc;
+}
+
+static int check_execs(struct cli *cli, struct pawl_err *err)
 {
     const struct work_options *options = cli->options;
 
+    if (options->execs.n == 0)
+        return verb_usage(cli, err, "nothing to run jobs with: --exec KIND=COMMAND is missing");
     for (size_t i = 0; i < options->execs.n; i++) {
         const char *text = options->execs.items[i];
         const char *equals = strchr(text, '=');
 
         if (equals == NULL || equals == text || equals[1] == '\0')
             return verb_usage(cli, err, "--exec %s is not of the form KIND=COMMAND", text);
-        handlers[i].kind = arena_strndup(cli->arena, text, (size_t)(equals - text));
-        handlers[i].command = equals + 1;
-        if (handlers[i].kind == NULL)
-            return err_set(err, PAWL_ENOMEM, "out of memory");
     }
     return 0;
 }
 
-/* Which of our queues are held. */
-struct held {
-    const struct worker_options *options;
-    bool all;
-    bool queues[OPTION_LIST_MAX];
-    size_t n;
-};
-
-static void note_held(void *data, const struct queue_view *queue)
-{
-    struct held *held = data;
-
-    if (queue->paused_at == 0)
-        return;
-    held->all |= strcmp(queue->name, QUEUE_ALL) == 0;
-    for (size_t i = 0; i < held->options->n_queues; i++) {
-        if (!held->queues[i] && strcmp(queue->name, held->options->queues[i]) == 0) {
-            held->queues[i] = true;
-            held->n++;
-        }
-    }
-}
-
-/* Why there was nothing to do. Only a note: if the database does not answer, it is left out. */
-static void say_why_nothing(struct cli *cli, const struct worker_options *options)
-{
-    CLEANUP(sync_close)
-    PGconn *conn = NULL;
-    struct held held = {.options = options};
-    struct pawl_err ignored;
-
-    if (options->target != NULL && cli_open(cli, options->target, &conn, &ignored) == 0 &&
-        client_queue_list(conn, 1, note_held, &held, &ignored) < 0)
-        held = (struct held){.options = options};
-    if (held.all) {
-        cli_note(cli, "nothing was run: all queues are paused (pawl queue resume --all)");
-        return;
-    }
-    for (size_t i = 0; i < options->n_queues; i++) {
-        if (held.queues[i])
-            cli_note(cli,
-                     "nothing was run: queue %s is paused (pawl queue resume %s)",
-                     options->queues[i],
-                     options->queues[i]);
-    }
-    if (held.n < options->n_queues)
-        cli_note(cli,
-                 "nothing was due for these kinds in %s; see pawl job list",
-                 held.n > 0 ? "the other queues" : "these queues");
-}
-
-static int work_until_stopped(struct cli *cli,
-                              struct work *work,
-                              const struct worker_options *options,
-                              struct pawl_err *err)
+static int work_until_stopped(struct cli *cli, struct work *work, bool once, struct pawl_err *err)
 {
     int rc = 0;
 
@@ -196,9 +158,9 @@ static int work_until_stopped(struct cli *cli,
         if (work->out == NULL)
             return err_set(err, PAWL_ENOMEM, "out of memory");
     }
-    if (!options->until_empty)
+    if (!once)
         cli_note(cli, "waiting for jobs; Ctrl-C finishes what runs and ends");
-    rc = worker_run(work->worker, options, err);
+    rc = working_run(&work->working, err);
     if (rc == 0 && work->err.code < 0) {
         *err = work->err;
         rc = err->code;
@@ -214,8 +176,6 @@ static int work_until_stopped(struct cli *cli,
         }
         out_free(work->out);
     }
-    if (rc == 0 && options->until_empty && work->n_settled == 0)
-        say_why_nothing(cli, options);
     return rc;
 }
 
@@ -247,9 +207,10 @@ static int check_server_usage(struct cli *cli, struct pawl_err *err)
 static int check_usage(struct cli *cli, struct pawl_err *err)
 {
     const struct work_options *options = cli->options;
+    int exec_rc = check_execs(cli, err);
 
-    if (options->execs.n == 0)
-        return verb_usage(cli, err, "nothing to run jobs with: --exec KIND=COMMAND is missing");
+    if (exec_rc < 0)
+        return exec_rc;
     if (options->lease_ms < LEASE_MIN_MS || options->lease_ms > LEASE_MAX_MS)
         return verb_usage(cli, err, "--lease must be between 100ms and 1d");
     if (options->poll_ms < 1)
@@ -275,89 +236,138 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
     return 0;
 }
 
-/* Whatever is wrong with the database is said now and clearly; later troubles are waited out. */
-static int find_database(struct cli *cli,
-                         const struct worker_options *options,
-                         struct target *ret_target,
-                         struct pawl_err *err)
+/* What the worker takes from the command line, wherever its jobs come from. */
+static struct pawl_worker_options common_options(struct cli *cli, struct work *work)
 {
-    CLEANUP(sync_close)
-    PGconn *conn = NULL;
-    int rc = cli_connect(cli, "pawl_worker", &conn, ret_target, err);
+    const struct work_options *options = cli->options;
+    struct pawl_worker_options o = PAWL_WORKER_OPTIONS_INIT;
 
-    if (rc == 0 && worker_check(conn, options, err) < 0)
-        rc = cli_denied(ret_target, "pawl_worker", err);
+    o.queues = work->queues;
+    o.n_queues = work->n_queues;
+    o.until_empty = options->once;
+    o.concurrency = (unsigned)options->concurrency;
+    o.prefetch = (unsigned)options->prefetch;
+    o.lease_ms = options->lease_ms;
+    o.drain_ms = options->drain_ms > 0 ? options->drain_ms : 1;
+    o.log_stderr = options->stderr_to_log;
+    o.settled = on_settled;
+    o.settled_data = work;
+    working_log(cli->log, &o);
+    return o;
+}
+
+/* … and what only a worker with a database of its own has. */
+static void
+local_options(struct cli *cli, const struct target *target, struct pawl_worker_options *o)
+{
+    const struct work_options *options = cli->options;
+    int64_t poll_max_ms = options->poll_max_ms;
+
+    o->conninfo = cli_conninfo(target);
+    o->pooled = options->unprepared;
+    o->min_demand = (unsigned)options->min_demand;
+    o->jitter_ms = options->jitter_ms;
+    o->poll_max_ms = poll_max_ms;
+    o->poll_ms = poll_max_ms > 0 && poll_max_ms < options->poll_ms ? poll_max_ms : options->poll_ms;
+    o->rollout = (unsigned)options->rollout;
+    o->rollout_watch_ms = options->rollout_ms;
+    o->breaker_percent = (unsigned)options->breaker;
+    o->memory_max_percent =
+        options->memory_given ? (unsigned)options->memory_max : MEMORY_GROUP_PERCENT;
+    o->memory_machine_max_percent =
+        options->memory_given ? (unsigned)options->memory_max : MEMORY_MACHINE_PERCENT;
+    if (options->min_concurrency > 0) {
+        o->max_concurrency = o->concurrency;
+        o->concurrency = o->min_concurrency = (unsigned)options->min_concurrency;
+    }
+}
+
+static int work_with(struct cli *cli,
+                     struct work *work,
+                     const struct pawl_worker_options *o,
+                     struct pawl_err *err)
+{
+    const struct work_options *options = cli->options;
+    struct working *working = &work->working;
+    int rc = pawl_worker_new(o, &working->worker, err);
+
+    working->log = cli->log;
+    working->stats = options->stats;
+    if (rc == 0)
+        rc = add_execs(cli, working->worker, err);
+    if (rc == 0)
+        rc = work_until_stopped(cli, work, options->once, err);
+    pawl_worker_free(working->worker);
     return rc;
 }
 
 #ifdef PAWL_WITH_SERVE
-static int work_remotely(struct cli *cli,
-                         struct work *work,
-                         struct worker_options *worker_options,
-                         struct pawl_err *err)
+static int work_remotely(struct cli *cli, struct work *work, struct pawl_err *err)
 {
     const struct work_options *options = cli->options;
-    struct server_access access = {0};
-    int rc = server_access_init(&access, cli, &options->choice, err);
+    struct pawl_worker_options o = common_options(cli, work);
 
-    worker_options->server = &access;
-    worker_options->target = NULL;
+    o.server = options->choice.server;
+    o.tls_ca = options->choice.tls_ca;
+    o.tls_certificate = options->choice.tls_cert;
+    o.tls_key = options->choice.tls_key;
+    int rc = server_token(cli, &options->choice, &o.token, err);
+
     if (rc == 0)
-        rc = work_until_stopped(cli, work, worker_options, err);
-    server_access_deinit(&access);
+        rc = work_with(cli, work, &o, err);
+    if (rc == 0 && o.until_empty && work->n_settled == 0)
+        idle_explain(cli, NULL, o.queues, o.n_queues);
     return rc;
 }
 #endif
+
+/* The worker looks for itself whether it can work there. What it cannot do is make a private database, or a schema in it. */
+static int work_locally(struct cli *cli, struct work *work, struct pawl_err *err)
+{
+    struct pawl_worker_options o = common_options(cli, work);
+    PGconn *conn = NULL;
+    struct target target;
+    int rc = cli_connect(cli, "pawl_worker", &conn, &target, err);
+
+    cli_close(&conn);
+    if (rc < 0)
+        return rc;
+    local_options(cli, &target, &o);
+    rc = work_with(cli, work, &o, err);
+    if (rc == 0 && o.until_empty && work->n_settled == 0)
+        idle_explain(cli, &target, o.queues, o.n_queues);
+    return rc;
+}
+
+/* A queue that is named twice is one. */
+static void take_queues(const struct option_list *from, struct work *work)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        size_t j = 0;
+
+        while (j < work->n_queues && strcmp(work->queues[j], from->items[i]) != 0)
+            j++;
+        if (j == work->n_queues)
+            work->queues[work->n_queues++] = from->items[i];
+    }
+    if (work->n_queues == 0)
+        work->queues[work->n_queues++] = "default";
+}
 
 static int run(struct cli *cli, struct pawl_err *err)
 {
     const struct work_options *options = cli->options;
-    struct processes_handler handlers[OPTION_LIST_MAX];
-    static const char *const default_queue[] = {"default"};
-    struct worker worker = {0};
-    struct work work = {.cli = cli, .worker = &worker};
-    struct target target;
-    struct worker_options worker_options = {
-        .target = &target,
-        .queues = options->queues.n > 0 ? options->queues.items : default_queue,
-        .n_queues = options->queues.n > 0 ? options->queues.n : 1,
-        .handlers = handlers,
-        .n_handlers = options->execs.n,
-        .concurrency = (size_t)options->concurrency,
-        .lease_ms = options->lease_ms,
-        .poll_ms = options->poll_ms,
-        .drain_ms = options->drain_ms,
-        .until_empty = options->once,
-        .unprepared = options->unprepared,
-        .prefetch = (size_t)options->prefetch,
-        .min_demand = (size_t)options->min_demand,
-        .jitter_ms = options->jitter_ms,
-        .poll_max_ms = options->poll_max_ms,
-        .min_concurrency = (size_t)options->min_concurrency,
-        .rollout = (size_t)options->rollout,
-        .rollout_ms = options->rollout_ms,
-        .memory_percent = options->memory_given ? (int)options->memory_max : MEMORY_GROUP_PERCENT,
-        .memory_machine_percent =
-            options->memory_given ? (int)options->memory_max : MEMORY_MACHINE_PERCENT,
-        .breaker_percent = (int)options->breaker,
-        .stall_ms = STALL_MS,
-        .stats = options->stats,
-        .log_stderr = options->stderr_to_log,
-        .log = cli->log,
-        .settled = on_settled,
-        .data = &work,
-    };
+    struct work work = {.cli = cli};
     int rc = check_usage(cli, err);
 
-    if (rc == 0)
-        rc = split_execs(cli, handlers, err);
+    if (rc < 0)
+        return rc;
+    take_queues(&options->queues, &work);
 #ifdef PAWL_WITH_SERVE
-    if (rc == 0 && options->choice.server != NULL)
-        return work_remotely(cli, &work, &worker_options, err);
+    if (options->choice.server != NULL)
+        return work_remotely(cli, &work, err);
 #endif
-    if (rc == 0)
-        rc = find_database(cli, &worker_options, &target, err);
-    return rc < 0 ? rc : work_until_stopped(cli, &work, &worker_options, err);
+    return work_locally(cli, &work, err);
 }
 
 static void defaults(void *data)

@@ -29,6 +29,7 @@ extern const struct verb verb_queue_allow; /* below verb_queue */
 extern const struct verb verb_queue_disallow;
 extern const struct verb verb_serve;
 extern const struct verb verb_signal;
+extern const struct verb verb_signal_list; /* below verb_signal */
 extern const struct verb verb_token;
 extern const struct verb verb_up;
 extern const struct verb verb_version;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/enqueue.h"
 #include "pg/sync.h"
 #include "store/migrate.h"
 
@@ -95,6 +96,31 @@ int cli_connect(struct cli *cli,
     if (rc == 0 && ret_target != NULL)
         *ret_target = target;
     return rc;
+}
+
+void cli_close(PGconn **conn)
+{
+    sync_close(conn);
+}
+
+int cli_begin(PGconn *conn, struct pawl_err *err)
+{
+    return client_begin(conn, err);
+}
+
+int cli_commit(PGconn *conn, struct pawl_err *err)
+{
+    return client_commit(conn, err);
+}
+
+void cli_rollback(PGconn *conn)
+{
+    client_rollback(conn);
+}
+
+const char *cli_conninfo(const struct target *target)
+{
+    return target->conninfo[0] != '\0' ? target->conninfo : NULL;
 }
 
 int cli_stop_private(struct cli *cli, int rc, struct pawl_err *err)

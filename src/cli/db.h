@@ -32,6 +32,17 @@ int cli_denied(const struct target *target, const char *role, struct pawl_err *e
 int cli_open(struct cli *cli, const struct target *target, PGconn **ret_conn, struct pawl_err *err)
     MUST_CHECK;
 
+/* For CLEANUP; NULL accepted. */
+void cli_close(PGconn **conn);
+
+/* A transaction around several calls of pawl.h. Rolling back cannot fail in a way that matters. */
+int cli_begin(PGconn *conn, struct pawl_err *err) MUST_CHECK;
+int cli_commit(PGconn *conn, struct pawl_err *err) MUST_CHECK;
+void cli_rollback(PGconn *conn);
+
+/* The target as pawl.h takes it: NULL where the environment says it all. */
+const char *cli_conninfo(const struct target *target);
+
 /* For a verb that started the private cluster for its own time only: stops it, whatever became of the verb. rc and err are the
  * verb's; an error of stopping is told only when there was none before. */
 int cli_stop_private(struct cli *cli, int rc, struct pawl_err *err);

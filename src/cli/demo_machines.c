@@ -13,10 +13,7 @@
 #include "base/text.h"
 #include "cli/demo_work.h"
 #include "cli/steps.h"
-#include "client/enqueue.h"
 #include "client/inspect.h"
-#include "client/signal.h"
-#include "pg/sync.h"
 
 #define TICK_MS     50
 #define CONCURRENCY 6
@@ -76,7 +73,7 @@ struct order {
 struct show {
     struct cli *cli;
     PGconn *conn; /* for enqueueing, looking and signals; the worker has its own */
-    struct worker worker;
+    struct working working;
     struct order orders[N_ORDERS];
     struct order *current; /* whose row is being read */
     bool waits;            /* for a signal */
@@ -87,17 +84,21 @@ struct show {
 
 static int enqueue(struct show *show, struct pawl_err *err)
 {
-    int rc = client_begin(show->conn, err);
+    struct pawl_job_new jobs[N_ORDERS];
+    int64_t ids[N_ORDERS];
 
-    for (size_t i = 0; rc == 0 && i < N_ORDERS; i++) {
-        struct job_new job = job_new_default();
-
-        job.queue = QUEUE;
-        job.kind = "demo_order";
-        job.payload = (struct bytes){plans[i].payload, strlen(plans[i].payload)};
-        rc = client_enqueue(show->conn, &job, 1, &show->orders[i].id, NULL, err);
+    for (size_t i = 0; i < N_ORDERS; i++) {
+        jobs[i] = PAWL_JOB_NEW_INIT;
+        jobs[i].queue = QUEUE;
+        jobs[i].kind = "demo_order";
+        jobs[i].payload = plans[i].payload;
+        jobs[i].payload_len = strlen(plans[i].payload);
     }
-    return rc < 0 ? rc : client_commit(show->conn, err);
+    int rc = pawl_enqueue_many(show->conn, jobs, N_ORDERS, ids, NULL, err);
+
+    for (size_t i = 0; rc == 0 && i < N_ORDERS; i++)
+        show->orders[i].id = ids[i];
+    return rc;
 }
 
 /* "waits for signal paid or refused", "runs ship", … */
@@ -151,18 +152,13 @@ static int look(struct show *show, size_t *ret_ended, struct pawl_err *err)
 
     for (size_t i = 0; rc == 0 && i < N_ORDERS; i++) {
         struct order *order = &show->orders[i];
-        bool sent;
 
         show->current = order;
         if (!order->ended)
             rc = client_job_show(show->conn, order->id, on_job, show, err);
         if (rc == 0 && !order->ended && show->waits && !order->told) {
             order->told = true;
-            rc = client_signal_send(show->conn,
-                                    order->id,
-                                    &(struct signal_new){.name = plans[i].signal, .payload = "{}"},
-                                    &sent,
-                                    err);
+            rc = pawl_job_signal(show->conn, order->id, plans[i].signal, NULL, NULL, NULL, err);
         }
         ended += order->ended;
     }
@@ -181,29 +177,27 @@ static void on_tick(void *data)
 
     if (rc < 0 || ended == N_ORDERS || show->over) {
         show->over = true;
-        worker_stop(&show->worker);
+        working_stop(&show->working);
     }
 }
 
 static int work(struct show *show, const struct target *target, struct pawl_err *err)
 {
-    static const struct processes_handler handlers[] = {{"demo_order", order_command},
-                                                        {"demo_parcel", parcel_command}};
+    static const struct demo_handler handlers[] = {{"demo_order", order_command},
+                                                   {"demo_parcel", parcel_command}};
     static const char *const queues[] = {QUEUE};
 
-    return demo_work(&show->worker,
-                     (struct worker_options){
-                         .target = target,
-                         .queues = queues,
-                         .n_queues = 1,
-                         .handlers = handlers,
-                         .n_handlers = 2,
-                         .concurrency = CONCURRENCY,
-                         .log = show->cli->log,
-                         .tick = on_tick,
-                         .tick_ms = TICK_MS,
-                         .data = show,
-                     },
+    show->working.tick = on_tick;
+    show->working.tick_ms = TICK_MS;
+    show->working.data = show;
+    return demo_work(show->cli,
+                     &show->working,
+                     &(struct demo_plan){.target = target,
+                                         .queues = queues,
+                                         .n_queues = 1,
+                                         .handlers = handlers,
+                                         .n_handlers = 2,
+                                         .concurrency = CONCURRENCY},
                      &show->err,
                      err);
 }
@@ -293,6 +287,6 @@ int demo_machines(struct cli *cli,
     show->cli = cli;
     int rc = perform(show, target, pawl, err);
 
-    sync_close(&show->conn);
+    cli_close(&show->conn);
     return rc;
 }

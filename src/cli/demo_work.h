@@ -2,12 +2,28 @@
 #ifndef CLI_DEMO_WORK_H
 #define CLI_DEMO_WORK_H
 
-#include "cli/worker.h"
+#include "cli/db.h"
+#include "cli/working.h"
 
-/* Runs until it is told to stop. Of the options it wants target, queues, handlers, concurrency, tick, tick_ms and data; log is the
- * one that is made quieter. trouble: what the ticks met; it is the error when the worker itself had none. */
-int demo_work(struct worker *worker,
-              struct worker_options options,
+struct demo_handler {
+    const char *kind;
+    const char *command;
+};
+
+struct demo_plan {
+    const struct target *target;
+    const char *const *queues;
+    size_t n_queues;
+    const struct demo_handler *handlers;
+    size_t n_handlers;
+    unsigned concurrency;
+};
+
+/* Runs until it is told to stop. Of `working` it wants tick, tick_ms and data. trouble: what the ticks met; it is the error when
+ * the worker itself had none. */
+int demo_work(struct cli *cli,
+              struct working *working,
+              const struct demo_plan *plan,
               const struct pawl_err *trouble,
               struct pawl_err *err) MUST_CHECK;
 

@@ -4,17 +4,17 @@
 #define CLI_ENQUEUE_RICH_H
 
 #include "cli/verb.h"
-#include "store/job.h"
+#include "pawl.h"
 
 struct enqueue_rich {
     const char *unique_key;
-    int unique_scope; /* index of enqueue_scopes */
+    int unique_scope; /* index of enqueue_scopes, which is enum pawl_unique_scope */
     int64_t unique_for_ms;
     int on_conflict; /* index of enqueue_conflicts, which is enum pawl_unique_mode */
     const char *lane;
     struct option_list tags;
     const char *trace;
-    int retry; /* index of enqueue_retries */
+    int retry; /* index of enqueue_retries, which is enum pawl_retry */
     int64_t retry_base_ms;
     int64_t retry_cap_ms;
     int64_t parent_id;
@@ -26,10 +26,9 @@ extern const char *const enqueue_scopes[];
 extern const char *const enqueue_conflicts[];
 extern const char *const enqueue_retries[]; /* the first one is the kind's own */
 
-/* What the options say, checked. Strings are borrowed; what has to be made is in the arena. */
+/* What the options say. Strings are borrowed. */
 int enqueue_rich_read(const struct enqueue_rich *rich,
-                      struct arena *arena,
-                      struct job_new *job,
+                      struct pawl_job_new *job,
                       struct pawl_err *err) MUST_CHECK;
 
 /* The rows of the table, for an options struct that has a `struct enqueue_rich rich`. */

@@ -8,16 +8,15 @@
 
 #include "base/text.h"
 #include "cli/enqueue_rich.h"
-#include "client/enqueue.h"
+#include "core/job.h"
 #include "core/json.h"
 #include "core/json_walk.h"
 
 struct line {
     struct arena *arena;
-    struct job_new job;
+    struct pawl_job_new job;
     bool has_delay;
     bool has_at;
-    bool has_meta; /* tags, trace or correlation */
 };
 
 typedef int (*member_fn)(struct line *line, struct json_span value, struct pawl_err *err);
@@ -43,7 +42,8 @@ static int on_queue(struct line *line, struct json_span value, struct pawl_err *
 static int on_payload(struct line *line, struct json_span value, struct pawl_err *err)
 {
     (void)err;
-    line->job.payload = (struct bytes){value.data, value.len};
+    line->job.payload = value.data;
+    line->job.payload_len = value.len;
     return 0;
 }
 
@@ -69,7 +69,7 @@ static int on_priority(struct line *line, struct json_span value, struct pawl_er
     int rc = number(line, value, PAWL_PRIORITY_MIN, PAWL_PRIORITY_MAX, &n, err);
 
     if (rc == 0)
-        line->job.priority = (int16_t)n;
+        line->job.priority = (int)n;
     return rc;
 }
 
@@ -79,7 +79,7 @@ static int on_max_attempts(struct line *line, struct json_span value, struct paw
     int rc = number(line, value, 1, JOB_MAX_ATTEMPTS_LIMIT, &n, err);
 
     if (rc == 0)
-        line->job.max_attempts = (int32_t)n;
+        line->job.max_attempts = (int)n;
     return rc;
 }
 
@@ -128,7 +128,7 @@ static int on_timeout(struct line *line, struct json_span value, struct pawl_err
         return rc;
     if (ms < 1 || ms > INT32_MAX)
         return err_set(err, PAWL_EINVAL, "it must be between 1 ms and 24 days");
-    line->job.timeout_ms = (int32_t)ms;
+    line->job.timeout_ms = ms;
     return 0;
 }
 
@@ -144,13 +144,11 @@ static int on_lane(struct line *line, struct json_span value, struct pawl_err *e
 
 static int on_trace(struct line *line, struct json_span value, struct pawl_err *err)
 {
-    line->has_meta = true;
     return string(line, value, &line->job.trace, err);
 }
 
 static int on_correlation(struct line *line, struct json_span value, struct pawl_err *err)
 {
-    line->has_meta = true;
     return string(line, value, &line->job.correlation, err);
 }
 
@@ -186,7 +184,7 @@ static int on_unique_scope(struct line *line, struct json_span value, struct paw
     int rc = word(line, value, enqueue_scopes, &i, err);
 
     if (rc == 0)
-        line->job.unique_scope = enqueue_scopes[i];
+        line->job.unique_scope = (enum pawl_unique_scope)i;
     return rc;
 }
 
@@ -196,7 +194,7 @@ static int on_conflict(struct line *line, struct json_span value, struct pawl_er
     int rc = word(line, value, enqueue_conflicts, &i, err);
 
     if (rc == 0)
-        line->job.unique_mode = i;
+        line->job.unique_mode = (enum pawl_unique_mode)i;
     return rc;
 }
 
@@ -206,16 +204,16 @@ static int on_retry(struct line *line, struct json_span value, struct pawl_err *
     int rc = word(line, value, enqueue_retries, &i, err);
 
     if (rc == 0)
-        line->job.retry = i > 0 ? enqueue_retries[i] : NULL;
+        line->job.retry = (enum pawl_retry)i;
     return rc;
 }
 
 static int on_unique_for(struct line *line, struct json_span value, struct pawl_err *err)
 {
-    return duration(line, value, &line->job.unique_keep_ms, err);
+    return duration(line, value, &line->job.unique_for_ms, err);
 }
 
-static int short_wait(struct line *line, struct json_span value, int32_t *ret, struct pawl_err *err)
+static int short_wait(struct line *line, struct json_span value, int64_t *ret, struct pawl_err *err)
 {
     int64_t ms;
     int rc = duration(line, value, &ms, err);
@@ -224,7 +222,7 @@ static int short_wait(struct line *line, struct json_span value, int32_t *ret, s
         return rc;
     if (ms > INT32_MAX)
         return err_set(err, PAWL_EINVAL, "it must be at most 24 days");
-    *ret = (int32_t)ms;
+    *ret = ms;
     return 0;
 }
 
@@ -251,7 +249,6 @@ static int on_tags(struct line *line, struct json_span value, struct pawl_err *e
     const char **tags = arena_new_array(line->arena, PAWL_TAGS_MAX, const char *);
     int rc = tags != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
 
-    line->has_meta = true;
     if (rc == 0 && !json_is_array(array))
         rc = err_set(err, PAWL_EINVAL, "it must be an array of strings");
     else if (rc == 0 && n > PAWL_TAGS_MAX)
@@ -333,9 +330,9 @@ static int unknown(struct json_span key, struct pawl_err *err)
 
 int jobs_file_line(const char *text,
                    size_t len,
-                   const struct job_new *defaults,
+                   const struct pawl_job_new *defaults,
                    struct arena *arena,
-                   struct job_new *ret_job,
+                   struct pawl_job_new *ret_job,
                    struct pawl_err *err)
 {
     struct line line = {.arena = arena, .job = *defaults};
@@ -362,9 +359,6 @@ int jobs_file_line(const char *text,
     if (line.job.kind == NULL)
         return err_set(
             err, PAWL_EINVAL, "it has no \"kind\", and none was given on the command line");
-    if (line.has_meta)
-        rc = job_new_meta(&line.job, arena, err);
-    if (rc == 0)
-        *ret_job = line.job;
-    return rc;
+    *ret_job = line.job;
+    return 0;
 }

@@ -5,14 +5,15 @@
 #ifndef CLI_JOBS_FILE_H
 #define CLI_JOBS_FILE_H
 
-#include "store/job.h"
+#include "base/arena.h"
+#include "pawl.h"
 
 /* ret_job starts from `defaults`. Its strings are in the arena, its payload in the line. */
 int jobs_file_line(const char *line,
                    size_t len,
-                   const struct job_new *defaults,
+                   const struct pawl_job_new *defaults,
                    struct arena *arena,
-                   struct job_new *ret_job,
+                   struct pawl_job_new *ret_job,
                    struct pawl_err *err) MUST_CHECK;
 
 #endif

@@ -1,9 +1,8 @@
-/* server: from options to what a channel needs. A token is never an argument: everybody sees those. */
+/* server: from options to what pawl.h takes. A token is never an argument: everybody sees those. */
 #include "cli/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,43 +30,15 @@ read_token(const struct cli *cli, const char *file, const char **ret_token, stru
     return *ret_token != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
 }
 
-static int check_token(const char *token, struct pawl_err *err)
+int server_token(const struct cli *cli,
+                 const struct server_choice *choice,
+                 const char **ret_token,
+                 struct pawl_err *err)
 {
-    for (const char *c = token; *c != '\0'; c++) {
-        if (*c <= ' ' || *c > '~')
-            return err_set(err, PAWL_EINVAL, "the token has characters that no token has");
-    }
+    if (choice->token_file != NULL)
+        return read_token(cli, choice->token_file, ret_token, err);
+    *ret_token = NULL;
     return 0;
-}
-
-int server_access_init(struct server_access *access,
-                       const struct cli *cli,
-                       const struct server_choice *choice,
-                       struct pawl_err *err)
-{
-    const char *token = getenv("PAWL_TOKEN");
-    bool tls = choice->tls_ca != NULL || choice->tls_cert != NULL;
-    int rc = address_parse(choice->server, &access->address, err);
-
-    access->tls = NULL;
-    access->token = token != NULL && token[0] != '\0' ? token : NULL;
-    if (rc == 0 && choice->token_file != NULL)
-        rc = read_token(cli, choice->token_file, &access->token, err);
-    if (rc == 0 && access->token != NULL)
-        rc = check_token(access->token, err);
-    if (rc == 0 && (tls || access->address.tls))
-        rc = tls_client_new(&(struct tls_client_options){.authority = choice->tls_ca,
-                                                         .certificate = choice->tls_cert,
-                                                         .key = choice->tls_key},
-                            &access->tls,
-                            err);
-    return rc;
-}
-
-void server_access_deinit(struct server_access *access)
-{
-    tls_free(access->tls);
-    access->tls = NULL;
 }
 
 int server_choice_check(struct cli *cli, const struct server_choice *choice, struct pawl_err *err)

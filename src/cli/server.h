@@ -5,8 +5,6 @@
 #include <stddef.h>
 
 #include "cli/verb.h"
-#include "remote/address.h"
-#include "wire/tls.h"
 
 /* As the options of a verb say it. All may be NULL. */
 struct server_choice {
@@ -17,17 +15,11 @@ struct server_choice {
     const char *tls_key;
 };
 
-struct server_access {
-    struct address address;
-    const char *token; /* in the arena; NULL: none */
-    struct tls *tls;   /* owned; NULL: plain */
-};
-
-int server_access_init(struct server_access *access,
-                       const struct cli *cli,
-                       const struct server_choice *choice,
-                       struct pawl_err *err) MUST_CHECK;
-void server_access_deinit(struct server_access *access);
+/* What the token file says; NULL: there is none, and pawl.h looks at PAWL_TOKEN. In the arena. */
+int server_token(const struct cli *cli,
+                 const struct server_choice *choice,
+                 const char **ret_token,
+                 struct pawl_err *err) MUST_CHECK;
 
 /* The options of a verb that can talk to a server; `type` is its options struct, which has a struct server_choice `choice`. */
 #define SERVER_OPTION(type, field) \

@@ -106,3 +106,20 @@ int client_claim_assert(PGconn *conn, int64_t id, const struct uuid *token, stru
     claim_assert_bind(&q.params, id, token);
     return query_run(&q, conn, STMT(claim_assert), err);
 }
+
+int client_claim_try(PGconn *conn, const char *queue, int64_t lease_ms, struct pawl_err *err)
+{
+    CLEANUP(query_end)
+    struct query q;
+    struct job_claim nothing = {
+        .queue = queue,
+        .limit = 0,
+        .token = uuid_random(),
+        .worker = uuid_random(),
+        .lease_ms = lease_ms,
+    };
+
+    query_begin(&q, 0);
+    job_claim_bind(&q.params, &nothing);
+    return query_run(&q, conn, STMT(job_claim), err);
+}

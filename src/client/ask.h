@@ -28,4 +28,9 @@ int client_job_await(PGconn *conn, int64_t id, int64_t until_us, struct pawl_err
 int client_claim_assert(PGconn *conn, int64_t id, const struct uuid *token, struct pawl_err *err)
     MUST_CHECK;
 
+/* A claim of nothing: what would keep every claim from succeeding (rights, a read-only database, a schema of another version)
+ * is known before somebody begins to work. */
+int client_claim_try(PGconn *conn, const char *queue, int64_t lease_ms, struct pawl_err *err)
+    MUST_CHECK;
+
 #endif

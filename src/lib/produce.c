@@ -5,20 +5,13 @@
  */
 #include "lib/produce.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/defer.h"
-#include "base/json.h"
-#include "client/enqueue.h"
 #include "client/enqueue_copy.h"
 #include "lib/lib.h"
 #include "pawl.h"
-
-/* Copies of unique keys and meta of one statement; keys are the largest of them. */
-#define CHUNK_TEXT_MAX (ENQUEUE_BYTES_MAX + 4 * PAWL_KEY_MAX)
 
 int produce_check(PGconn *conn, const char *function, struct pawl_err *err)
 {
@@ -63,120 +56,6 @@ int produce_lost(bool in_transaction, int rc, struct pawl_err *err)
     return PAWL_ECONN;
 }
 
-static int unique_key_read(const struct pawl_job_new *from,
-                           struct job_new *to,
-                           struct arena *arena,
-                           struct pawl_err *err)
-{
-    static const char *const scopes[] = {"kind", "queue", "global"};
-
-    if (from->unique_key == NULL)
-        return 0;
-    if (from->unique_scope < PAWL_SCOPE_KIND || from->unique_scope > PAWL_SCOPE_GLOBAL)
-        return err_set(err, PAWL_EINVAL, "%d is no unique scope", (int)from->unique_scope);
-    if (from->unique_states > PAWL_UNIQUE_LIVE)
-        return err_set(err, PAWL_EINVAL, "%u are no states of a unique key", from->unique_states);
-    to->unique_key = from->unique_key;
-    if (from->unique_key_len > PAWL_KEY_MAX)
-        return err_set(err,
-                       PAWL_ELIMIT,
-                       "the unique key has %zu bytes, and the limit is %d",
-                       from->unique_key_len,
-                       PAWL_KEY_MAX);
-    if (from->unique_key_len > 0) {
-        if (memchr(from->unique_key, '\0', from->unique_key_len) != NULL)
-            return err_set(err, PAWL_EINVAL, "the unique key holds a NUL");
-        to->unique_key = arena_strndup(arena, from->unique_key, from->unique_key_len);
-        if (to->unique_key == NULL)
-            return err_set(err, PAWL_ENOMEM, "out of memory");
-    }
-    to->unique_scope = scopes[from->unique_scope];
-    to->unique_states = from->unique_states != 0 ? (int32_t)from->unique_states : PAWL_UNIQUE_LIVE;
-    to->unique_mode = (int32_t)from->unique_mode;
-    to->unique_keep_ms = from->unique_for_ms;
-    return 0;
-}
-
-static int number_read(const char *what, int64_t value, int32_t *ret_value, struct pawl_err *err)
-{
-    if (value < 0 || value > INT32_MAX)
-        return err_set(
-            err, PAWL_EINVAL, "%s %lld is not between 0 and %d", what, (long long)value, INT32_MAX);
-    *ret_value = (int32_t)value;
-    return 0;
-}
-
-static int payload_read(const struct pawl_job_new *from, struct job_new *to, struct pawl_err *err)
-{
-    if (from->payload == NULL && from->payload_len > 0)
-        return err_set(err, PAWL_EINVAL, "the payload is NULL and has a length");
-    if (from->payload != NULL)
-        to->payload = (struct bytes){from->payload, from->payload_len};
-    return 0;
-}
-
-/* What the caller asks for, as the store knows it, and checked. Borrows the caller's texts; what has
- * to be made is in the arena. */
-static int job_read(const PGconn *conn,
-                    const struct pawl_job_new *from,
-                    struct arena *arena,
-                    struct job_new *ret_job,
-                    struct pawl_err *err)
-{
-    static const char *const retries[] = {NULL, "exponential", "quadratic"};
-    struct job_new job = job_new_default();
-    int rc = 0;
-
-    if (from->kind == NULL)
-        return err_set(err, PAWL_EINVAL, "a job has no kind");
-    if (from->retry < PAWL_RETRY_AUTO || from->retry > PAWL_RETRY_QUADRATIC)
-        return err_set(err, PAWL_EINVAL, "%d is no retry policy", (int)from->retry);
-    if (from->tags == NULL && from->n_tags > 0)
-        return err_set(err, PAWL_EINVAL, "tags is NULL and n_tags is not 0");
-    for (size_t i = 0; i < from->n_tags && from->n_tags <= PAWL_TAGS_MAX; i++) {
-        if (from->tags[i] == NULL)
-            return err_set(err, PAWL_EINVAL, "tag %zu is NULL", i);
-    }
-    rc = priority_check(from->priority, err);
-    job.kind = from->kind;
-    if (from->queue != NULL)
-        job.queue = from->queue;
-    job.priority = (int16_t)from->priority;
-    if (from->max_attempts != 0)
-        job.max_attempts = from->max_attempts;
-    job.delay_ms = from->delay_ms;
-    job.at_us = from->at_us;
-    job.retry = retries[from->retry];
-    job.lane = from->lane;
-    job.parent_id = from->parent_id;
-    job.deadline_ms = from->deadline_ms;
-    job.tags = from->tags;
-    job.n_tags = from->n_tags;
-    job.trace = from->trace;
-    job.correlation = from->correlation;
-    if (rc == 0)
-        rc = payload_read(from, &job, err);
-    if (rc == 0)
-        rc = number_read("timeout_ms", from->timeout_ms, &job.timeout_ms, err);
-    if (rc == 0)
-        rc = number_read("retry_base_ms", from->retry_base_ms, &job.retry_base_ms, err);
-    if (rc == 0)
-        rc = number_read("retry_cap_ms", from->retry_cap_ms, &job.retry_cap_ms, err);
-    if (rc == 0)
-        rc = unique_key_read(from, &job, arena, err);
-    if (rc == 0)
-        rc = job_new_meta(&job, arena, err);
-    if (rc == 0)
-        rc = job_new_check(&job, err);
-    if (rc == 0 && job.unique_key != NULL)
-        rc = produce_encoding(conn, job.unique_key, err);
-    if (rc == 0 && job.meta != NULL)
-        rc = produce_encoding(conn, job.meta, err);
-    if (rc == 0)
-        *ret_job = job;
-    return rc;
-}
-
 int pawl_enqueue(PGconn *conn,
                  const struct pawl_job_new *job,
                  int64_t *ret_id,
@@ -191,56 +70,6 @@ int pawl_enqueue(PGconn *conn,
     return pawl_enqueue_many(conn, job, 1, ret_id, ret_existed, err);
 }
 
-/* The jobs of one call, read one after the other; the same twice: once to check them all, once to
- * send them. */
-struct reader {
-    const PGconn *conn;
-    const unsigned char *at; /* structs of the caller's, `stride` apart */
-    size_t stride;
-    size_t n;
-    size_t next;
-    bool rich;            /* one that is not plain has come by */
-    struct arena arena;   /* of the texts of one chunk */
-    struct job_new *jobs; /* of one chunk; owned; room for JOB_ENQUEUE_MAX or n */
-};
-
-/* The next ones that fit into a statement: how many, or an error that says which. */
-static int next_chunk(struct reader *r, size_t *ret_n, struct pawl_err *err)
-{
-    size_t bytes = 0;
-    size_t n = 0;
-
-    arena_clear(&r->arena);
-    while (r->next < r->n && n < JOB_ENQUEUE_MAX && bytes < ENQUEUE_BYTES_MAX) {
-        const unsigned char *from = r->at + r->next * r->stride;
-        struct pawl_job_new job;
-        size_t size;
-
-        memcpy(&size, from, sizeof(size));
-        int rc =
-            size == r->stride
-                ? lib_struct_read(&job, sizeof(job), LIB_JOB_NEW_LEAST, from, "pawl_job_new", err)
-                : err_set(err, PAWL_EINVAL, "its size differs from that of the first");
-        if (rc == 0)
-            rc = job_read(r->conn, &job, &r->arena, &r->jobs[n], err);
-        if (rc < 0 && r->n > 1)
-            err_prefix(err, "job %zu of %zu", r->next + 1, r->n);
-        if (rc < 0)
-            return rc;
-        r->rich = r->rich || !job_new_is_plain(&r->jobs[n]);
-        bytes += job_new_bytes(&r->jobs[n]);
-        r->next++;
-        n++;
-    }
-    *ret_n = n;
-    return 0;
-}
-
-static void reader_rewind(struct reader *r)
-{
-    r->next = 0;
-}
-
 /* Sends all chunks. The outputs are written to as it goes. */
 static int
 send_all(PGconn *conn, struct reader *r, int64_t *ids, bool *existed, struct pawl_err *err)
@@ -252,7 +81,7 @@ send_all(PGconn *conn, struct reader *r, int64_t *ids, bool *existed, struct paw
     while (rc == 0 && r->next < r->n) {
         size_t first = r->next;
 
-        rc = next_chunk(r, &n, err);
+        rc = reader_next(r, &n, err);
         if (rc == 0)
             rc = client_enqueue_checked(conn,
                                         r->jobs,
@@ -270,7 +99,7 @@ chunk_for_copy(void *data, const struct job_new **ret_jobs, size_t *ret_n, struc
     struct reader *r = data;
 
     *ret_jobs = r->jobs;
-    return next_chunk(r, ret_n, err);
+    return reader_next(r, ret_n, err);
 }
 
 /* By COPY, where nobody wants to know their ids and PostgreSQL allows it. */
@@ -344,7 +173,7 @@ static int enqueue_checked(
     int rc = 0;
 
     while (rc == 0 && r->next < r->n) {
-        rc = next_chunk(r, &n, err);
+        rc = reader_next(r, &n, err);
         first = first == 0 ? n : first;
     }
     if (rc < 0)
@@ -363,7 +192,7 @@ int pawl_enqueue_many(PGconn *conn,
                       struct pawl_err *err)
 {
     struct pawl_err none;
-    struct reader r = {.conn = conn, .at = (const void *)jobs, .n = n};
+    struct reader r;
 
     if (err == NULL)
         err = &none;
@@ -373,13 +202,10 @@ int pawl_enqueue_many(PGconn *conn,
         return rc;
     if (jobs == NULL)
         return lib_null("pawl_enqueue_many", "jobs", err);
-    memcpy(&r.stride, jobs, sizeof(r.stride));
-    r.jobs = calloc(n < JOB_ENQUEUE_MAX ? n : JOB_ENQUEUE_MAX, sizeof(*r.jobs));
-    if (r.jobs == NULL)
-        return err_set(err, PAWL_ENOMEM, "out of memory");
-    arena_init(&r.arena, CHUNK_TEXT_MAX);
+    rc = reader_init(&r, conn, jobs, n, err);
+    if (rc < 0)
+        return rc;
     rc = enqueue_checked(conn, &r, ret_ids, ret_existed, err);
-    arena_deinit(&r.arena);
-    free(r.jobs);
+    reader_deinit(&r);
     return rc;
 }

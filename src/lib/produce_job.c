@@ -193,6 +193,28 @@ int pawl_job_retry(PGconn *conn, int64_t id, int64_t *ret_id, struct pawl_err *e
     return rc;
 }
 
+/* What a signal is made of, as far as that can be known here. */
+static int signal_read(const PGconn *conn,
+                       const char *function,
+                       const char *name,
+                       const char *payload,
+                       const char *key,
+                       struct signal_new *ret_signal,
+                       struct pawl_err *err)
+{
+    int rc = 0;
+
+    if (name == NULL)
+        return lib_null(function, "name", err);
+    if (key != NULL && !utf8_valid(key, strlen(key)))
+        return err_set(err, PAWL_EINVAL, "the key of a signal is not valid UTF-8");
+    *ret_signal =
+        (struct signal_new){.name = name, .payload = payload != NULL ? payload : "{}", .key = key};
+    if (key != NULL)
+        rc = produce_encoding(conn, key, err);
+    return rc == 0 ? produce_encoding(conn, ret_signal->payload, err) : rc;
+}
+
 int pawl_job_signal(PGconn *conn,
                     int64_t id,
                     const char *name,
@@ -202,24 +224,14 @@ int pawl_job_signal(PGconn *conn,
                     struct pawl_err *err)
 {
     struct pawl_err none;
+    struct signal_new signal;
     bool sent = false;
 
     err = err != NULL ? err : &none;
     int rc = produce_check(conn, "pawl_job_signal", err);
 
-    if (rc < 0)
-        return rc;
-    if (name == NULL)
-        return lib_null("pawl_job_signal", "name", err);
-    struct signal_new signal = {
-        .name = name, .payload = payload != NULL ? payload : "{}", .key = key};
-
-    if (key != NULL && !utf8_valid(key, strlen(key)))
-        return err_set(err, PAWL_EINVAL, "the key of a signal is not valid UTF-8");
-    if (key != NULL)
-        rc = produce_encoding(conn, key, err);
     if (rc == 0)
-        rc = produce_encoding(conn, signal.payload, err);
+        rc = signal_read(conn, "pawl_job_signal", name, payload, key, &signal, err);
     if (rc < 0)
         return rc;
     bool in_transaction = PQtransactionStatus(conn) == PQTRANS_INTRANS;
@@ -227,6 +239,69 @@ int pawl_job_signal(PGconn *conn,
     rc = produce_lost(in_transaction, client_signal_send(conn, id, &signal, &sent, err), err);
     if (rc == 0 && ret_sent != NULL)
         *ret_sent = sent;
+    return rc;
+}
+
+int pawl_signal_all(PGconn *conn,
+                    const char *correlation,
+                    const char *name,
+                    const char *payload,
+                    const char *key,
+                    int64_t *ret_jobs,
+                    struct pawl_err *err)
+{
+    struct pawl_err none;
+    struct signal_new signal;
+    int64_t jobs = 0;
+
+    err = err != NULL ? err : &none;
+    int rc = produce_check(conn, "pawl_signal_all", err);
+
+    if (rc == 0 && correlation == NULL)
+        rc = lib_null("pawl_signal_all", "correlation", err);
+    if (rc == 0 && strlen(correlation) > PAWL_CORRELATION_MAX)
+        rc = err_set(
+            err, PAWL_ELIMIT, "the correlation is longer than %d bytes", PAWL_CORRELATION_MAX);
+    if (rc == 0 && !utf8_valid(correlation, strlen(correlation)))
+        rc = err_set(err, PAWL_EINVAL, "the correlation is not valid UTF-8");
+    if (rc == 0)
+        rc = produce_encoding(conn, correlation, err);
+    if (rc == 0)
+        rc = signal_read(conn, "pawl_signal_all", name, payload, key, &signal, err);
+    if (rc < 0)
+        return rc;
+    bool in_transaction = PQtransactionStatus(conn) == PQTRANS_INTRANS;
+
+    rc = produce_lost(
+        in_transaction, client_signal_broadcast(conn, correlation, &signal, &jobs, err), err);
+    if (rc == 0 && ret_jobs != NULL)
+        *ret_jobs = jobs;
+    return rc;
+}
+
+int pawl_job_restart(PGconn *conn,
+                     int64_t id,
+                     const char *step,
+                     const char *state,
+                     int64_t *ret_id,
+                     struct pawl_err *err)
+{
+    struct pawl_err none;
+    int64_t next = 0;
+
+    err = err != NULL ? err : &none;
+    int rc = produce_check(conn, "pawl_job_restart", err);
+
+    if (rc == 0 && step == NULL)
+        rc = lib_null("pawl_job_restart", "step", err);
+    if (rc < 0)
+        return rc;
+    bool in_transaction = PQtransactionStatus(conn) == PQTRANS_INTRANS;
+
+    rc = produce_lost(
+        in_transaction, client_machine_restart(conn, id, step, state, &next, err), err);
+    if (rc == 0 && ret_id != NULL)
+        *ret_id = next;
     return rc;
 }
 

@@ -12,12 +12,20 @@
 
 #define LOG_TEXT_MAX 2048
 
-/* In whose handler this thread is. Of the kind that costs no call in a shared library. */
+/* In whose handler, or other callback, this thread is. Of the kind that costs no call in a shared library. */
 static _Thread_local const struct pawl_worker *handling __attribute__((tls_model("initial-exec")));
 
 bool worker_in_handler(const struct pawl_worker *worker)
 {
     return handling == worker;
+}
+
+const struct pawl_worker *worker_enter(const struct pawl_worker *worker)
+{
+    const struct pawl_worker *before = handling;
+
+    handling = worker;
+    return before;
 }
 
 static void fail_nonsense(const struct pawl_run *run, const char *kind, int outcome)
@@ -52,10 +60,10 @@ void worker_handle(void *data, struct task *task)
     struct pawl_run run = {.task = task, .token = token};
 
     token[0] = '\0';
-    handling = handler->worker;
+    worker_enter(handler->worker);
     int outcome = (int)handler->fn(&run, handler->data);
 
-    handling = NULL;
+    worker_enter(NULL);
     if (outcome == 0 || outcome != run.said)
         fail_nonsense(&run, handler->kind, outcome);
 }

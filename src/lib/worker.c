@@ -14,6 +14,8 @@
 #define PREFETCH_MAX        100000
 #define LEASE_MIN_MS        100 /* a few renewals have to fit in */
 #define DAY_MS              ((int64_t)24 * 60 * 60 * MS_PER_S)
+#define LEASE_MAX_MS        DAY_MS
+#define TIME_MAX_MS         (10 * 366 * DAY_MS) /* more is a mistake */
 
 #define CONCURRENCY_DEFAULT 4
 #define LEASE_DEFAULT_MS    30000
@@ -29,19 +31,22 @@ int worker_own(const struct pawl_worker *worker, struct pawl_err *err)
     if (worker->pid == getpid())
         return 0;
     err_set(err, PAWL_ESTATE, "cannot use a worker of the parent process after fork()");
-    return err_hint(err, "Make a worker of its own in the child.");
+    err_hint(err, "Make a worker of its own in the child.");
+    return PAWL_ESTATE;
 }
 
-static int check_ms(const char *what, int64_t ms, int64_t min_ms, struct pawl_err *err)
+static int
+check_ms(const char *what, int64_t ms, int64_t min_ms, int64_t max_ms, struct pawl_err *err)
 {
-    if (ms >= min_ms && ms <= DAY_MS)
+    if (ms >= min_ms && ms <= max_ms)
         return 0;
     return err_set(err,
                    PAWL_EINVAL,
-                   "%s of %lld ms is not between %lld ms and a day",
+                   "%s of %lld ms is not between %lld and %lld ms",
                    what,
                    (long long)ms,
-                   (long long)min_ms);
+                   (long long)min_ms,
+                   (long long)max_ms);
 }
 
 static int check_most(const char *what, uint64_t n, uint64_t most, struct pawl_err *err)
@@ -61,7 +66,7 @@ static void fill_in(struct pawl_worker_options *o)
     if (o->concurrency == 0)
         o->concurrency = CONCURRENCY_DEFAULT;
     if (o->max_concurrency == 0)
-        o->max_concurrency = o->concurrency;
+        o->max_concurrency = o->rollout > o->concurrency ? o->rollout : o->concurrency;
     if (o->lease_ms == 0)
         o->lease_ms = LEASE_DEFAULT_MS;
     if (o->poll_ms == 0)
@@ -75,6 +80,26 @@ static void fill_in(struct pawl_worker_options *o)
         o->drain_ms = DRAIN_DEFAULT_MS;
     if (o->watchdog_ms == 0)
         o->watchdog_ms = WATCHDOG_DEFAULT_MS;
+    if (o->memory_machine_max_percent == 0)
+        o->memory_machine_max_percent = o->memory_max_percent;
+}
+
+/* Numbers that say what to do, or go together. */
+static int check_choices(const struct pawl_worker_options *o, struct pawl_err *err)
+{
+    if (o->rollout > 0 && o->rollout <= o->concurrency)
+        return err_set(err,
+                       PAWL_EINVAL,
+                       "rollout of %u is not above the concurrency of %u",
+                       o->rollout,
+                       o->concurrency);
+    if (o->rollout > 0 && o->min_concurrency > 0)
+        return err_set(err, PAWL_EINVAL, "rollout and min_concurrency do not go together");
+    if (o->log_level < PAWL_LOG_INFO || o->log_level > PAWL_LOG_ERROR)
+        return err_set(err, PAWL_EINVAL, "%d is no log_level", (int)o->log_level);
+    if (o->log_format < PAWL_LOG_JSON || o->log_format > PAWL_LOG_COLOR)
+        return err_set(err, PAWL_EINVAL, "%d is no log_format", (int)o->log_format);
+    return 0;
 }
 
 static int check_numbers(const struct pawl_worker_options *o, struct pawl_err *err)
@@ -86,30 +111,36 @@ static int check_numbers(const struct pawl_worker_options *o, struct pawl_err *e
     if (rc == 0)
         rc = check_most("min_concurrency", o->min_concurrency, o->concurrency, err);
     if (rc == 0)
+        rc = check_most("rollout", o->rollout, o->max_concurrency, err);
+    if (rc == 0)
         rc = check_most("prefetch", o->prefetch, PREFETCH_MAX, err);
     if (rc == 0)
         rc = check_most("min_demand", o->min_demand, PREFETCH_MAX, err);
     if (rc == 0)
         rc = check_most("memory_max_percent", o->memory_max_percent, 100, err);
     if (rc == 0)
+        rc = check_most("memory_machine_max_percent", o->memory_machine_max_percent, 100, err);
+    if (rc == 0)
         rc = check_most("breaker_percent", o->breaker_percent, 100, err);
     if (rc == 0)
         rc = check_most("n_queues", o->n_queues, QUEUES_MAX, err);
     if (rc == 0)
-        rc = check_ms("lease_ms", o->lease_ms, LEASE_MIN_MS, err);
+        rc = check_ms("lease_ms", o->lease_ms, LEASE_MIN_MS, LEASE_MAX_MS, err);
     if (rc == 0)
-        rc = check_ms("poll_ms", o->poll_ms, 1, err);
+        rc = check_ms("poll_ms", o->poll_ms, 1, TIME_MAX_MS, err);
     if (rc == 0)
-        rc = check_ms("poll_max_ms", o->poll_max_ms, o->poll_ms, err);
+        rc = check_ms("poll_max_ms", o->poll_max_ms, o->poll_ms, TIME_MAX_MS, err);
     if (rc == 0)
-        rc = check_ms("jitter_ms", o->jitter_ms, 0, err);
+        rc = check_ms("jitter_ms", o->jitter_ms, 0, TIME_MAX_MS, err);
     if (rc == 0)
-        rc = check_ms("drain_ms", o->drain_ms, 1, err);
+        rc = check_ms("drain_ms", o->drain_ms, 1, TIME_MAX_MS, err);
     if (rc == 0 && o->watchdog_ms != -1)
-        rc = check_ms("watchdog_ms", o->watchdog_ms, WATCHDOG_MIN_MS, err);
+        rc = check_ms("watchdog_ms", o->watchdog_ms, WATCHDOG_MIN_MS, TIME_MAX_MS, err);
     if (rc == 0)
-        rc = check_ms("rollout_watch_ms", o->rollout_watch_ms, 0, err);
-    return rc;
+        rc = check_ms("rollout_watch_ms", o->rollout_watch_ms, 0, TIME_MAX_MS, err);
+    if (rc == 0)
+        rc = check_ms("kill_ms", o->kill_ms, 0, TIME_MAX_MS, err);
+    return rc < 0 ? rc : check_choices(o, err);
 }
 
 /* Copies of what the caller may change or free. */
@@ -163,6 +194,22 @@ static int find_target(struct pawl_worker *worker, struct pawl_err *err)
     return rc;
 }
 
+static void set_log(struct pawl_worker *worker)
+{
+    static const enum log_level levels[] = {LOG_INFO, LOG_DEBUG, LOG_WARN, LOG_ERROR};
+    const struct pawl_worker_options *o = &worker->options;
+
+    worker->log = (struct log){
+        .fd = -1,
+        .level = o->log != NULL ? levels[o->log_level] : LOG_OFF,
+        .format = o->log_format == PAWL_LOG_JSON ? LOG_JSON : LOG_TEXT,
+        .color = o->log_format == PAWL_LOG_COLOR,
+        .clock = &clock_system,
+        .sink = o->log,
+        .sink_data = o->log_data,
+    };
+}
+
 static int
 fill(struct pawl_worker *worker, const struct pawl_worker_options *options, struct pawl_err *err)
 {
@@ -185,14 +232,8 @@ fill(struct pawl_worker *worker, const struct pawl_worker_options *options, stru
     if (rc == 0)
         rc = o->server != NULL ? worker_remote_fill(worker, err) : find_target(worker, err);
     worker->concurrency = o->concurrency;
-    worker->log = (struct log){
-        .fd = -1,
-        .level = o->log != NULL ? LOG_INFO : LOG_OFF,
-        .format = LOG_JSON,
-        .clock = &clock_system,
-        .sink = o->log,
-        .sink_data = o->log_data,
-    };
+    if (rc == 0)
+        set_log(worker);
     return rc;
 }
 
@@ -276,12 +317,12 @@ int pawl_worker_new(const struct pawl_worker_options *options,
     return 0;
 }
 
-static int add_handler(struct pawl_worker *worker,
-                       const char *kind,
-                       pawl_handler_fn fn,
-                       void *data,
-                       struct pawl_err *err)
+/* Kind and command are copied. */
+static int
+add_handler(struct pawl_worker *worker, const struct worker_handler *wanted, struct pawl_err *err)
 {
+    const char *kind = wanted->kind;
+
     if (worker->state != WORKER_NEW)
         return err_set(err, PAWL_ESTATE, "cannot add a handler to a worker that was started");
     for (const struct worker_handler *h = worker->handlers; h != NULL; h = h->next) {
@@ -291,15 +332,36 @@ static int add_handler(struct pawl_worker *worker,
     if (worker->n_handlers == HANDLERS_MAX)
         return err_set(err, PAWL_ELIMIT, "a worker has at most %d handlers", HANDLERS_MAX);
     struct worker_handler *handler = arena_new(&worker->arena, struct worker_handler);
-    char *copy = arena_strdup(&worker->arena, kind);
+    const char *command = wanted->command;
 
-    if (handler == NULL || copy == NULL)
+    if (handler != NULL) {
+        *handler = *wanted;
+        handler->next = worker->handlers;
+        handler->worker = worker;
+        handler->kind = arena_strdup(&worker->arena, kind);
+        handler->command = command != NULL ? arena_strdup(&worker->arena, command) : NULL;
+    }
+    if (handler == NULL || handler->kind == NULL || (command != NULL && handler->command == NULL))
         return err_set(err, PAWL_ENOMEM, "out of memory");
-    *handler = (struct worker_handler){
-        .next = worker->handlers, .worker = worker, .kind = copy, .fn = fn, .data = data};
     worker->handlers = handler;
     worker->n_handlers++;
+    worker->n_commands += command != NULL;
     return 0;
+}
+
+static int
+add(struct pawl_worker *worker, const struct worker_handler *handler, struct pawl_err *err)
+{
+    int rc = worker_own(worker, err);
+
+    if (rc == 0)
+        rc = kind_check(handler->kind, err);
+    if (rc < 0)
+        return rc;
+    pthread_mutex_lock(&worker->mutex);
+    rc = add_handler(worker, handler, err);
+    pthread_mutex_unlock(&worker->mutex);
+    return rc;
 }
 
 int pawl_worker_handle(struct pawl_worker *worker,
@@ -314,16 +376,23 @@ int pawl_worker_handle(struct pawl_worker *worker,
                         : kind == NULL ? "kind"
                                        : "the handler",
                         err);
-    int rc = worker_own(worker, err);
+    return add(worker, &(struct worker_handler){.kind = kind, .fn = fn, .data = data}, err);
+}
 
-    if (rc == 0)
-        rc = kind_check(kind, err);
-    if (rc < 0)
-        return rc;
-    pthread_mutex_lock(&worker->mutex);
-    rc = add_handler(worker, kind, fn, data, err);
-    pthread_mutex_unlock(&worker->mutex);
-    return rc;
+int pawl_worker_exec(struct pawl_worker *worker,
+                     const char *kind,
+                     const char *command,
+                     struct pawl_err *err)
+{
+    if (worker == NULL || kind == NULL || command == NULL)
+        return lib_null("pawl_worker_exec",
+                        worker == NULL ? "worker"
+                        : kind == NULL ? "kind"
+                                       : "the command",
+                        err);
+    if (command[strspn(command, " \t\n")] == '\0')
+        return err_set(err, PAWL_EINVAL, "the command for kind %s is empty", kind);
+    return add(worker, &(struct worker_handler){.kind = kind, .command = command}, err);
 }
 
 /* Until it has stopped, whoever drives its loop. */

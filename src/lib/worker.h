@@ -1,5 +1,5 @@
 /*
- * worker: a coordinator with thread hands on a loop of its own, driven by a thread of its own, by
+ * worker: a coordinator with hands (threads, processes or both) on a loop of its own, driven by a thread of its own, by
  * the caller's, or by another event loop.
  *
  * One thread at a time is the loop's: it alone touches the loop, the hands and the coordinator. All
@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "engine/coordinator.h"
+#include "hands/mixed.h"
 #include "hands/threads.h"
 #include "pg/target.h"
 
@@ -31,31 +32,38 @@ enum worker_state {
 struct worker_handler {
     struct worker_handler *next;
     struct pawl_worker *worker;
-    const char *kind; /* in the arena */
+    const char *kind;    /* in the arena */
+    const char *command; /* in the arena; NULL: a function */
     pawl_handler_fn fn;
     void *data; /* the caller's */
 };
 
+#define WORKER_VALUES_MAX 80 /* that have a name */
+
 struct remote;
-struct worker_server;
+struct server;
 
 struct pawl_worker {
     pid_t pid; /* of the process that made it: a child that was forked must not touch it */
     struct pawl_worker_options options; /* texts are in the arena, defaults are filled in */
     struct arena arena;
     struct target target;
-    struct worker_server *server; /* in the arena; NULL: there is a database */
+    struct server *server; /* in the arena; NULL: there is a database */
     struct log log;
     struct worker_handler *handlers; /* in the arena */
     size_t n_handlers;
+    size_t n_commands; /* of them */
 
     /* The loop's thread. */
     uv_loop_t loop;
-    uv_async_t call;      /* somebody left a note */
-    uv_prepare_t follow;  /* hands and coordinator agree on how many run, before a turn … */
-    uv_prepare_t publish; /* … and the counters are copied after it */
-    uv_check_t follow_up; /* embedded only: what follows from the events of this turn */
-    struct hands *hands;
+    uv_async_t call;         /* somebody left a note */
+    uv_prepare_t follow;     /* hands and coordinator agree on how many run, before a turn … */
+    uv_prepare_t publish;    /* … and the counters are copied after it */
+    uv_check_t follow_up;    /* embedded only: what follows from the events of this turn */
+    struct hands *hands;     /* one of the next three, while it lives */
+    struct hands *threads;   /* for functions; NULL: there are none */
+    struct hands *processes; /* for commands; likewise */
+    struct mixed mixed;      /* of both */
     struct coordinator *coordinator; /* one of the two, while it lives */
     struct remote *remote;
     struct pawl_err remote_err; /* why it ended by itself; code 0: it did not */
@@ -80,6 +88,9 @@ struct pawl_worker {
     bool concurrency_changed;
     size_t left; /* jobs that were left to their lease; in STOPPED */
     struct pawl_stats stats;
+    const char *const *value_names; /* NULL: nothing was published yet */
+    size_t n_values;
+    int64_t values[WORKER_VALUES_MAX]; /* in the order of their names */
 };
 
 /* Something gives it jobs. */
@@ -100,8 +111,15 @@ void worker_close(struct pawl_worker *worker);
 void worker_source_stopped(struct pawl_worker *worker, size_t left);
 /* First and second time, as pawl_worker_stop. */
 void worker_source_stop(struct pawl_worker *worker);
-/* How it ended: 0, or PAWL_EINTERRUPTED. */
-int worker_verdict(size_t left, struct pawl_err *err) MUST_CHECK;
+/* How it ended, in STOPPED: 0, or PAWL_EINTERRUPTED. */
+int worker_verdict(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+/* For the coordinator and for what stands in its place. */
+void worker_on_settled(void *data, const struct settled *settled);
+
+/* worker_hands.c. What runs the handlers. */
+int worker_hands_make(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
+/* What there is of them. `hands` is NULL once they are gone, which takes turns of the loop. */
+void worker_hands_close(struct pawl_worker *worker);
 
 /* worker_remote.c. What the options say about the server. */
 int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
@@ -124,7 +142,10 @@ void worker_follow_concurrency(struct pawl_worker *worker);
 
 /* run.c: what runs on a thread of the hands; data is a struct worker_handler. */
 void worker_handle(void *data, struct task *task);
-/* Whether the calling thread is in one of the worker's handlers. */
+/* From here on the calling thread is in one of the worker's handlers, or in another callback of its program; NULL: in none.
+ * Returns what was before. */
+const struct pawl_worker *worker_enter(const struct pawl_worker *worker);
+/* Whether it is. */
 bool worker_in_handler(const struct pawl_worker *worker);
 
 #endif

@@ -62,15 +62,6 @@ int pawl_worker_start(struct pawl_worker *worker, struct pawl_err *err)
     return err_set_errno(err, errnum, "could not start the worker's thread");
 }
 
-static int verdict(struct pawl_worker *worker, struct pawl_err *err)
-{
-    pthread_mutex_lock(&worker->mutex);
-    size_t left = worker->left;
-    pthread_mutex_unlock(&worker->mutex);
-
-    return worker_verdict(left, err);
-}
-
 int pawl_worker_run(struct pawl_worker *worker, struct pawl_err *err)
 {
     if (worker == NULL)
@@ -81,7 +72,7 @@ int pawl_worker_run(struct pawl_worker *worker, struct pawl_err *err)
         return rc;
     uv_run(&worker->loop, UV_RUN_DEFAULT);
     worker_close(worker);
-    return verdict(worker, err);
+    return worker_verdict(worker, err);
 }
 
 /* A loop that sleeps by itself acts on what happened before it sleeps again. This one sleeps in
@@ -130,13 +121,13 @@ int pawl_worker_turn(struct pawl_worker *worker, struct pawl_err *err)
     if (!worker->embedded)
         return err_set(err, PAWL_ESTATE, "the worker is not embedded: call pawl_worker_fd first");
     if (!worker_is_open(worker))
-        return verdict(worker, err);
+        return worker_verdict(worker, err);
     int passes = 0;
 
     do {
         if (uv_run(&worker->loop, UV_RUN_NOWAIT) == 0) {
             worker_close(worker);
-            return verdict(worker, err);
+            return worker_verdict(worker, err);
         }
     } while (++passes < PASSES_MAX && uv_backend_timeout(&worker->loop) == 0);
     return 1;
@@ -182,7 +173,8 @@ static int wait_stopped(struct pawl_worker *worker, int64_t timeout_ms, struct p
         return err_set(err, PAWL_ESTATE, "the worker was not started");
     if (worker->state != WORKER_STOPPED && pthread_equal(worker->loop_thread, pthread_self())) {
         err_set(err, PAWL_ESTATE, "the thread that drives the worker cannot wait for it");
-        return err_hint(err, "Call pawl_worker_turn until it returns 0.");
+        err_hint(err, "Call pawl_worker_turn until it returns 0.");
+        return PAWL_ESTATE;
     }
     while (worker->state != WORKER_STOPPED && rc == 0)
         rc = timeout_ms < 0 ? pthread_cond_wait(&worker->changed, &worker->mutex)
@@ -203,11 +195,11 @@ int pawl_worker_wait(struct pawl_worker *worker, int64_t timeout_ms, struct pawl
         return rc;
     if (worker_in_handler(worker)) {
         err_set(err, PAWL_ESTATE, "a handler cannot wait for its own worker");
-        return err_hint(err, "Call pawl_worker_stop, and return.");
+        err_hint(err, "Call pawl_worker_stop, and return.");
+        return PAWL_ESTATE;
     }
     pthread_mutex_lock(&worker->mutex);
     rc = wait_stopped(worker, timeout_ms, err);
-    size_t left = worker->left;
     pthread_mutex_unlock(&worker->mutex);
-    return rc < 0 ? rc : worker_verdict(left, err);
+    return rc < 0 ? rc : worker_verdict(worker, err);
 }

@@ -4,34 +4,10 @@
 #include <string.h>
 
 #include "base/defer.h"
+#include "client/ask.h"
 #include "lib/worker.h"
 #include "pg/sync.h"
-#include "store/job.h"
 #include "store/migrate.h"
-#include "store/statements.h"
-
-#define CHECK_BYTES_MAX (64 * 1024)
-
-/* A claim of nothing: what would keep every claim from succeeding (rights, a read-only database)
- * is known before the worker starts, and said once. */
-static int try_claim(const struct pawl_worker *worker, PGconn *conn, struct pawl_err *err)
-{
-    CLEANUP(arena_deinit)
-    struct arena arena;
-    struct params params;
-    struct job_claim nothing = {
-        .queue = worker->options.queues[0],
-        .limit = 0,
-        .token = uuid_random(),
-        .worker = uuid_random(),
-        .lease_ms = worker->options.lease_ms,
-    };
-
-    arena_init(&arena, CHECK_BYTES_MAX);
-    params_init(&params, &arena);
-    job_claim_bind(&params, &nothing);
-    return sync_exec(conn, STMT(job_claim), &params, NULL, err);
-}
 
 static int check_database(const struct pawl_worker *worker, struct pawl_err *err)
 {
@@ -42,7 +18,7 @@ static int check_database(const struct pawl_worker *worker, struct pawl_err *err
     if (rc == 0)
         rc = schema_check(conn, err);
     if (rc == 0)
-        rc = try_claim(worker, conn, err);
+        rc = client_claim_try(conn, worker->options.queues[0], worker->options.lease_ms, err);
     if (rc == PAWL_EDENIED && strcmp(err->sqlstate, "42501") == 0) {
         const char *user = target_value(&worker->target, "user");
 
@@ -56,22 +32,12 @@ static int check_database(const struct pawl_worker *worker, struct pawl_err *err
     return rc;
 }
 
-static void on_hands_closed(void *data)
-{
-    struct pawl_worker *worker = data;
-
-    worker->hands = NULL;
-    uv_prepare_stop(&worker->follow);
-    uv_prepare_stop(&worker->publish);
-    uv_check_stop(&worker->follow_up);
-}
-
 void worker_source_stopped(struct pawl_worker *worker, size_t left)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->left = left;
     pthread_mutex_unlock(&worker->mutex);
-    threads_close(worker->hands, on_hands_closed, worker);
+    worker_hands_close(worker);
 }
 
 static void on_stopped(void *data, size_t left)
@@ -87,77 +53,67 @@ void worker_source_stop(struct pawl_worker *worker)
         coordinator_stop(worker->coordinator);
 }
 
-/* How far a run is. */
-static void on_progress(void *data, struct run *run, const char *text)
+void worker_on_settled(void *data, const struct settled *settled)
 {
-    struct pawl_worker *worker = data;
+    const struct pawl_worker *worker = data;
+    const struct job *job = settled->job;
+    const struct outcome *outcome = settled->outcome;
+    const struct pawl_settled told = {
+        .id = job->id,
+        .queue = job->queue,
+        .kind = job->kind,
+        .attempt = job->attempt,
+        .max_attempts = job->max_attempts,
+        .state = settled->state,
+        .run_us = outcome->run_us,
+        .error = outcome->error,
+        .result = outcome->result,
+        .result_len = outcome->result_len,
+    };
 
-    if (worker->remote != NULL)
-        worker_remote_note(worker, run, text);
-    else
-        coordinator_note(worker->coordinator, run, text);
-}
+    const struct pawl_worker *before = worker_enter(worker);
 
-static int make_hands(struct pawl_worker *worker, struct pawl_err *err)
-{
-    const struct pawl_worker_options *o = &worker->options;
-    struct threads_handler *handlers = calloc(worker->n_handlers, sizeof(*handlers));
-    size_t n = 0;
-
-    if (handlers == NULL)
-        return err_set(err, PAWL_ENOMEM, "out of memory");
-    for (struct worker_handler *h = worker->handlers; h != NULL; h = h->next)
-        handlers[n++] = (struct threads_handler){.kind = h->kind, .fn = worker_handle, .data = h};
-    worker->hands = threads_new(&worker->loop,
-                                &(struct threads_options){
-                                    .handlers = handlers,
-                                    .n_handlers = n,
-                                    .threads = o->max_concurrency,
-                                    .limit = worker->concurrency,
-                                    .queue_max = o->prefetch,
-                                    .log = &worker->log,
-                                    .progress = on_progress,
-                                    .data = worker,
-                                },
-                                err);
-    free(handlers);
-    return worker->hands != NULL ? 0 : err->code;
+    worker->options.settled(worker->options.settled_data, &told);
+    worker_enter(before);
 }
 
 static int make_coordinator(struct pawl_worker *worker, struct pawl_err *err)
 {
     const struct pawl_worker_options *o = &worker->options;
 
-    worker->coordinator = coordinator_new(&worker->loop,
-                                          &(struct coordinator_options){
-                                              .target = &worker->target,
-                                              .queues = o->queues,
-                                              .n_queues = o->n_queues,
-                                              .hands = worker->hands,
-                                              .concurrency = worker->concurrency,
-                                              .max_concurrency = o->max_concurrency,
-                                              .min_concurrency = o->min_concurrency,
-                                              .prefetch = o->prefetch,
-                                              .min_demand = o->min_demand,
-                                              .lease_ms = o->lease_ms,
-                                              .poll_ms = o->poll_ms,
-                                              .poll_max_ms = o->poll_max_ms,
-                                              .jitter_ms = o->jitter_ms,
-                                              .drain_ms = o->drain_ms,
-                                              .until_empty = o->until_empty,
-                                              .unprepared = o->pooled,
-                                              .deaf = o->pooled,
-                                              .memory_percent = (int)o->memory_max_percent,
-                                              .memory_machine_percent = (int)o->memory_max_percent,
-                                              .breaker = {.percent = (int)o->breaker_percent},
-                                              .stall_ms = o->watchdog_ms > 0 ? o->watchdog_ms : 0,
-                                              .rollout_ms = o->rollout_watch_ms,
-                                              .clock = &clock_system,
-                                              .log = &worker->log,
-                                              .stopped = on_stopped,
-                                              .data = worker,
-                                          },
-                                          err);
+    worker->coordinator =
+        coordinator_new(&worker->loop,
+                        &(struct coordinator_options){
+                            .target = &worker->target,
+                            .queues = o->queues,
+                            .n_queues = o->n_queues,
+                            .hands = worker->hands,
+                            .concurrency = worker->concurrency,
+                            .max_concurrency = o->max_concurrency,
+                            .min_concurrency = o->min_concurrency,
+                            .prefetch = o->prefetch,
+                            .min_demand = o->min_demand,
+                            .lease_ms = o->lease_ms,
+                            .poll_ms = o->poll_ms,
+                            .poll_max_ms = o->poll_max_ms,
+                            .jitter_ms = o->jitter_ms,
+                            .drain_ms = o->drain_ms,
+                            .until_empty = o->until_empty,
+                            .unprepared = o->pooled,
+                            .deaf = o->pooled,
+                            .memory_percent = (int)o->memory_max_percent,
+                            .memory_machine_percent = (int)o->memory_machine_max_percent,
+                            .breaker = {.percent = (int)o->breaker_percent},
+                            .stall_ms = o->watchdog_ms > 0 ? o->watchdog_ms : 0,
+                            .rollout = o->rollout,
+                            .rollout_ms = o->rollout_watch_ms,
+                            .clock = &clock_system,
+                            .log = &worker->log,
+                            .settled = o->settled != NULL ? worker_on_settled : NULL,
+                            .stopped = on_stopped,
+                            .data = worker,
+                        },
+                        err);
     return worker->coordinator != NULL ? 0 : err->code;
 }
 
@@ -176,13 +132,12 @@ static int open_parts(struct pawl_worker *worker, struct pawl_err *err)
     int rc = worker->server != NULL ? 0 : check_database(worker, err);
 
     if (rc == 0)
-        rc = make_hands(worker, err);
+        rc = worker_hands_make(worker, err);
     if (rc == 0)
         rc = worker->server != NULL ? worker_remote_make(worker, err)
                                     : make_coordinator(worker, err);
     if (rc < 0) {
-        if (worker->hands != NULL)
-            threads_close(worker->hands, on_hands_closed, worker);
+        worker_hands_close(worker);
         uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all that was opened is closed */
         return rc;
     }
@@ -204,7 +159,7 @@ static int begin(struct pawl_worker *worker, struct pawl_err *err)
         return err_set(err, PAWL_ESTATE, "the worker was started already");
     if (worker->n_handlers == 0) {
         err_set(err, PAWL_ESTATE, "the worker has no handler, so there is nothing it could run");
-        return err_hint(err, "Call pawl_worker_handle first.");
+        return err_hint(err, "Call pawl_worker_handle or pawl_worker_exec first.");
     }
     worker->state = WORKER_STARTING;
     worker->loop_thread = pthread_self();
@@ -244,10 +199,13 @@ void worker_close(struct pawl_worker *worker)
     pthread_mutex_unlock(&worker->mutex);
 }
 
-int worker_verdict(size_t left, struct pawl_err *err)
+int worker_verdict(struct pawl_worker *worker, struct pawl_err *err)
 {
+    pthread_mutex_lock(&worker->mutex);
+    size_t left = worker->left;
     bool one = left == 1;
 
+    pthread_mutex_unlock(&worker->mutex);
     if (left == 0)
         return 0;
     err_set(err, PAWL_EINTERRUPTED, "stopped with %zu job%s unfinished", left, one ? "" : "s");

@@ -1,20 +1,9 @@
 /* worker_remote: a worker whose jobs come from a server: what stands in the place of the coordinator and its database. The
  * loop's thread, but for worker_remote_fill. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/lib.h"
+#include "lib/server.h"
 #include "lib/worker.h"
 #include "remote/remote.h"
-#include "wire/tls.h"
-
-#define TOKEN_MAX 400
-
-struct worker_server {
-    struct address address;
-    const char *token; /* in the arena; NULL: none */
-    struct tls *tls;   /* owned; NULL: plain */
-};
 
 static int check_options(const struct pawl_worker_options *o, struct pawl_err *err)
 {
@@ -23,10 +12,11 @@ static int check_options(const struct pawl_worker_options *o, struct pawl_err *e
         const char *name;
     } local[] = {
         {o->conninfo != NULL, "conninfo"},
-        {o->until_empty, "until_empty"},
         {o->pooled, "pooled"},
         {o->min_concurrency > 0, "min_concurrency"},
+        {o->rollout > 0, "rollout"},
         {o->memory_max_percent > 0, "memory_max_percent"},
+        {o->memory_machine_max_percent > 0, "memory_machine_max_percent"},
         {o->breaker_percent > 0, "breaker_percent"},
     };
 
@@ -40,53 +30,31 @@ static int check_options(const struct pawl_worker_options *o, struct pawl_err *e
     return 0;
 }
 
-static int
-find_token(struct pawl_worker *worker, struct worker_server *server, struct pawl_err *err)
-{
-    const char *token = worker->options.token;
-
-    if (token == NULL)
-        token = getenv("PAWL_TOKEN");
-    worker->options.token = NULL; /* a secret that nobody needs there */
-    if (token == NULL || token[0] == '\0')
-        return 0;
-    if (strlen(token) > TOKEN_MAX)
-        return err_set(err, PAWL_EINVAL, "the token is too long to be one");
-    for (const char *c = token; *c != '\0'; c++) {
-        if (*c <= ' ' || *c > '~')
-            return err_set(err, PAWL_EINVAL, "the token has characters that no token has");
-    }
-    server->token = arena_strdup(&worker->arena, token);
-    return server->token != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
-}
-
 int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err)
 {
     struct pawl_worker_options *o = &worker->options;
-    struct worker_server *server = arena_new(&worker->arena, struct worker_server);
+    struct server *server = arena_new(&worker->arena, struct server);
     int rc = server != NULL ? check_options(o, err) : err_set(err, PAWL_ENOMEM, "out of memory");
 
     if (rc == 0)
-        rc = address_parse(o->server, &server->address, err);
-    if (rc == 0)
-        rc = find_token(worker, server, err);
-    if (rc == 0 && (server->address.tls || o->tls_ca != NULL || o->tls_certificate != NULL))
-        rc = tls_client_new(&(struct tls_client_options){.authority = o->tls_ca,
-                                                         .certificate = o->tls_certificate,
-                                                         .key = o->tls_key},
-                            &server->tls,
-                            err);
+        rc = server_init(server,
+                         &(struct pawl_server_options){.address = o->server,
+                                                       .token = o->token,
+                                                       .tls_ca = o->tls_ca,
+                                                       .tls_certificate = o->tls_certificate,
+                                                       .tls_key = o->tls_key},
+                         err);
     if (rc == 0)
         worker->server = server;
-    o->server = o->tls_ca = o->tls_certificate = o->tls_key =
-        NULL; /* the caller's; we have all of it */
+    /* The caller's, and one of them a secret; we have all of it. */
+    o->server = o->token = o->tls_ca = o->tls_certificate = o->tls_key = NULL;
     return rc;
 }
 
 void worker_remote_forget(struct pawl_worker *worker)
 {
     if (worker->server != NULL)
-        tls_free(worker->server->tls);
+        server_deinit(worker->server);
     worker->server = NULL;
 }
 
@@ -109,7 +77,7 @@ static int make_remote(struct pawl_worker *worker, struct pawl_err *err)
     worker->remote = remote_new(&worker->loop,
                                 &(struct remote_options){
                                     .server = &worker->server->address,
-                                    .token = worker->server->token,
+                                    .token = server_token(worker->server),
                                     .tls = worker->server->tls,
                                     .queues = o->queues,
                                     .n_queues = o->n_queues,
@@ -117,9 +85,11 @@ static int make_remote(struct pawl_worker *worker, struct pawl_err *err)
                                     .concurrency = worker->concurrency,
                                     .prefetch = o->prefetch,
                                     .lease_ms = o->lease_ms,
+                                    .until_empty = o->until_empty,
                                     .drain_ms = o->drain_ms,
                                     .clock = &clock_system,
                                     .log = &worker->log,
+                                    .settled = o->settled != NULL ? worker_on_settled : NULL,
                                     .stopped = on_stopped,
                                     .data = worker,
                                 },
@@ -176,6 +146,25 @@ void worker_remote_free(struct pawl_worker *worker)
     worker->remote = NULL;
 }
 
+static const char *const names[] = {
+#define NAME(name, what) #name,
+    REMOTE_COUNTERS(NAME)
+#undef NAME
+};
+
+_Static_assert(sizeof(names) / sizeof(*names) <= WORKER_VALUES_MAX, "they fit");
+
+static void name_values(struct pawl_worker *worker, const struct remote_stats *stats)
+{
+    int64_t *to = worker->values;
+
+#define COUNTER(name, what) *to++ = (int64_t)stats->name;
+    REMOTE_COUNTERS(COUNTER)
+#undef COUNTER
+    worker->value_names = names;
+    worker->n_values = sizeof(names) / sizeof(*names);
+}
+
 /* Counters of the same meaning; what only a database can tell stays 0. */
 void worker_remote_publish(struct pawl_worker *worker)
 {
@@ -200,8 +189,9 @@ void worker_remote_publish(struct pawl_worker *worker)
     to->lost_claims = from->lost;
     to->steps = from->steps;
     to->concurrency = worker->concurrency;
-    if (worker->hands != NULL)
-        to->overruns = threads_overruns(worker->hands);
+    name_values(worker, from);
+    if (worker->threads != NULL)
+        to->overruns = threads_overruns(worker->threads);
     to->running = (unsigned)(handed_out < to->concurrency ? handed_out : to->concurrency);
     to->buffered = (unsigned)(handed_out - to->running + remote_buffered(worker->remote));
     pthread_mutex_unlock(&worker->mutex);

@@ -7,6 +7,43 @@
 
 #define GAUGE_EVERY_MS 100
 
+/* What has a name: all that is counted, the gauges, and how long the database took. */
+#define NAME(name, what) #name,
+#define TIMES(X)         X(claim) X(settle) X(renew) X(sweep)
+#define TIME_NAMES(name) #name "_us_mean", #name "_us_max",
+
+static const char *const local_names[] = {COORDINATOR_COUNTERS(NAME) COORDINATOR_GAUGES(NAME)
+                                              TIMES(TIME_NAMES)};
+
+_Static_assert(sizeof(local_names) / sizeof(*local_names) <= WORKER_VALUES_MAX, "they fit");
+
+#define ONE(name, what) +1
+
+enum { N_COUNTERS = 0 COORDINATOR_COUNTERS(ONE), N_GAUGES = 0 COORDINATOR_GAUGES(ONE) };
+
+static void name_values(int64_t *values,
+                        const struct coordinator_stats *stats,
+                        const struct coordinator_gauges *gauges)
+{
+    int64_t *to = values;
+
+#define COUNTER(name, what) *to++ = (int64_t)stats->name;
+#define GAUGE(name, what)   *to++ = gauges->name;
+#define TIME(name)                                                                   \
+    *to++ = stats->name.n > 0 ? (int64_t)(stats->name.total_us / stats->name.n) : 0; \
+    *to++ = (int64_t)stats->name.max_us;
+    COORDINATOR_COUNTERS(COUNTER)
+    to = values + N_COUNTERS + N_GAUGES;
+    TIMES(TIME)
+    if (gauges == NULL)
+        return;
+    to = values + N_COUNTERS;
+    COORDINATOR_GAUGES(GAUGE)
+#undef COUNTER
+#undef GAUGE
+#undef TIME
+}
+
 static void copy_counters(struct pawl_stats *to, const struct coordinator_stats *from)
 {
     to->claims = from->claims;
@@ -77,8 +114,14 @@ static void publish_local(struct pawl_worker *worker, bool all)
     copy_counters(to, stats);
     if (gauge)
         copy_gauges(to, &gauges);
-    if (worker->hands != NULL)
-        to->overruns = threads_overruns(worker->hands);
+    name_values(worker->values, stats, gauge ? &gauges : NULL);
+    worker->value_names = local_names;
+    worker->n_values = sizeof(local_names) / sizeof(*local_names);
+    /* Threads notice sooner than the coordinator. */
+    if (worker->threads != NULL)
+        to->overruns = threads_overruns(worker->threads);
+    else if (worker->n_commands == worker->n_handlers)
+        to->overruns = stats->overruns;
     /* Those beyond wait for a thread. */
     to->running = (unsigned)(handed_out < to->concurrency ? handed_out : to->concurrency);
     to->buffered = (unsigned)(handed_out - to->running);
@@ -107,6 +150,22 @@ void pawl_worker_stats(struct pawl_worker *worker, struct pawl_stats *stats)
     pthread_mutex_unlock(&worker->mutex);
 }
 
+void pawl_worker_stats_each(struct pawl_worker *worker, pawl_stat_fn fn, void *data)
+{
+    int64_t values[WORKER_VALUES_MAX];
+
+    if (worker == NULL || fn == NULL || worker_own(worker, NULL) < 0)
+        return;
+    pthread_mutex_lock(&worker->mutex);
+    const char *const *names = worker->value_names;
+    size_t n = worker->n_values;
+
+    memcpy(values, worker->values, n * sizeof(*values));
+    pthread_mutex_unlock(&worker->mutex);
+    for (size_t i = 0; i < n; i++)
+        fn(data, names[i], values[i]);
+}
+
 void worker_apply_concurrency(struct pawl_worker *worker)
 {
     pthread_mutex_lock(&worker->mutex);
@@ -120,7 +179,8 @@ void worker_apply_concurrency(struct pawl_worker *worker)
     if (!changed || worker->hands == NULL)
         return;
     /* First the threads: what the coordinator hands out next is already bound by it. */
-    threads_set_limit(worker->hands, concurrency);
+    if (worker->threads != NULL)
+        threads_set_limit(worker->threads, concurrency);
     if (worker->remote != NULL) {
         worker_remote_set_concurrency(worker, concurrency);
         return;
@@ -141,7 +201,8 @@ void worker_follow_concurrency(struct pawl_worker *worker)
         return;
     worker->changes_followed = stats->concurrency_changes;
     coordinator_gauges(worker->coordinator, &gauges);
-    threads_set_limit(worker->hands, (size_t)gauges.concurrency);
+    if (worker->threads != NULL)
+        threads_set_limit(worker->threads, (size_t)gauges.concurrency);
 }
 
 int pawl_worker_set_concurrency(struct pawl_worker *worker,

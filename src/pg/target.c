@@ -282,6 +282,9 @@ int target_set(struct target *target,
         return rc;
     if ((rc = check_port(&made, err)) < 0)
         return rc;
+    made.conninfo = arena_strdup(arena, conninfo);
+    if (made.conninfo == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory for the connection string");
     show(&made);
     *target = made;
     return 0;

@@ -30,6 +30,8 @@ struct target {
     /* For PQconnectStartParams: NULL-terminated, in the arena given at the start. */
     const char *keywords[TARGET_KEYWORDS_MAX];
     const char *values[TARGET_KEYWORDS_MAX];
+    const char
+        *conninfo;   /* as it was given, in the same arena; empty: the environment has it all */
     char shown[256]; /* where it goes, for messages: host, port, database, user; never the password
                       */
 };

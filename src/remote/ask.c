@@ -7,6 +7,7 @@ struct asking {
     uv_timer_t late;
     struct channel *channel;
     bool worked;
+    bool lost; /* a connection, with the call on its way */
     bool over;
     struct pawl_err err; /* code 0: it worked */
 };
@@ -38,11 +39,9 @@ static void on_ended(void *data, const struct call_end *call_end)
         end(a);
         return;
     }
-    if (a->ask->repeatable)
-        return; /* with the next connection, or until it is late */
-    a->err.code = PAWL_EUNKNOWN;
-    err_hint(&a->err, "The connection was lost: it may or may not have happened.");
-    end(a);
+    a->lost = true;
+    if (!a->ask->repeatable)
+        end(a); /* else with the next connection, or until it is late */
 }
 
 static const struct call_ops ops = {.message = on_message, .ended = on_ended};
@@ -118,6 +117,10 @@ int remote_ask(const struct ask *ask, struct pawl_err *err)
     uv_loop_close(&a.loop);
     if (a.worked)
         return 0;
+    if (a.lost && (a.err.code == PAWL_ECONN || a.err.code == PAWL_ETIMEOUT)) {
+        a.err.code = PAWL_EUNKNOWN;
+        err_hint(&a.err, "The connection was lost: it may or may not have happened.");
+    }
     *err = a.err;
     return err->code;
 }

@@ -292,3 +292,11 @@ asleep()
     # Two by two: the slow one and a fast one, then the rest.
     [ $(($(counter claims) - $(counter empty_claims))) = 2 ]
 }
+
+@test "a queue that is named twice is one, and no time to drain is none" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue k -Q a
+    run_pawl work --once -Q a -Q b -Q a --drain 0 -e k=true
+    assert_status 0
+    job_is 1 done
+}

@@ -24,6 +24,8 @@ static void no_arguments_at_all_are_survived(void **state)
     pawl_worker_wake(NULL);
     pawl_worker_stats(NULL, &stats);
     pawl_worker_stats(none, NULL);
+    pawl_worker_stats_each(NULL, NULL, NULL);
+    assert_int_equal(pawl_worker_exec(NULL, "k", "true", &err), PAWL_EINVAL);
     pawl_worker_free(NULL);
 
     assert_int_equal(pawl_run_id(NULL), 0);
@@ -62,6 +64,11 @@ static void no_arguments_at_all_are_survived(void **state)
     assert_int_equal(pawl_run_spawn(NULL, NULL, 0, NULL, "s", NULL, 0), PAWL_OUTCOME_SPAWN);
     assert_int_equal(pawl_run_spawn(NULL, NULL, 1, NULL, "s", NULL, 0), PAWL_OUTCOME_RETRY);
     assert_int_equal(pawl_job_signal(NULL, 1, "n", NULL, NULL, NULL, &err), PAWL_EINVAL);
+    assert_int_equal(pawl_signal_all(NULL, "c", "n", NULL, NULL, NULL, &err), PAWL_EINVAL);
+    assert_int_equal(pawl_job_restart(NULL, 1, "s", NULL, NULL, &err), PAWL_EINVAL);
+    assert_int_equal(pawl_server_new(NULL, NULL, &err), PAWL_EINVAL);
+    assert_int_equal(pawl_server_enqueue(NULL, NULL, 0, NULL, NULL, NULL), PAWL_EINVAL);
+    pawl_server_free(NULL);
 }
 
 static void the_version_and_the_codes_have_names(void **state)
@@ -124,6 +131,13 @@ static void nonsense_options_are_refused_by_name(void **state)
     REFUSED(options.watchdog_ms = 99, "watchdog_ms");
     REFUSED(options.rollout_watch_ms = -1, "rollout_watch_ms");
     REFUSED(options.rollout_watch_ms = INT64_MAX, "rollout_watch_ms");
+    REFUSED(options.rollout = 4, "rollout"); /* as many as there are anyway */
+    REFUSED((options.max_concurrency = 5, options.rollout = 6), "rollout");
+    REFUSED((options.min_concurrency = 1, options.rollout = 6), "rollout");
+    REFUSED(options.memory_machine_max_percent = 101, "memory_machine_max_percent");
+    REFUSED(options.kill_ms = -1, "kill_ms");
+    REFUSED(options.log_level = (enum pawl_log_level)4, "log_level");
+    REFUSED(options.log_format = (enum pawl_log_format) - 1, "log_format");
 }
 
 static void structs_of_other_versions_are_understood_or_refused(void **state)

@@ -271,6 +271,50 @@ static void a_signal_finds_its_job_or_says_why_not(void **state)
     assert_true(sent);
 }
 
+static void a_signal_goes_to_all_that_are_about_the_same(void **state)
+{
+    struct fixture *f = *state;
+    struct pawl_job_new jobs[] = {PAWL_JOB_NEW_INIT, PAWL_JOB_NEW_INIT, PAWL_JOB_NEW_INIT};
+    int64_t n = 77;
+
+    jobs[0].kind = jobs[1].kind = jobs[2].kind = "m";
+    jobs[0].correlation = jobs[1].correlation = "order 7";
+    jobs[2].correlation = "order 8";
+    OK(pawl_enqueue_many(f->db.conn, jobs, LEN(jobs), NULL, NULL, &f->err));
+    OK(pawl_signal_all(f->db.conn, "order 7", "paid", "1", "k", &n, &f->err));
+    assert_int_equal(n, 2);
+    OK(pawl_signal_all(f->db.conn, "order 7", "paid", "1", "k", &n, &f->err));
+    assert_int_equal(n, 0);
+    OK(pawl_signal_all(f->db.conn, "order 9", "paid", NULL, NULL, &n, NULL));
+    assert_int_equal(n, 0);
+    assert_int_equal(count_of(f, "pawl.signal"), 2);
+    n = 77;
+    EXPECT(PAWL_EINVAL, pawl_signal_all(f->db.conn, NULL, "paid", NULL, NULL, &n, &f->err));
+    EXPECT(PAWL_EINVAL, pawl_signal_all(f->db.conn, "\xff", "paid", NULL, NULL, &n, &f->err));
+    EXPECT(PAWL_EINVAL, pawl_signal_all(f->db.conn, "order 7", NULL, NULL, NULL, &n, &f->err));
+    EXPECT(PAWL_EINVAL, pawl_signal_all(f->db.conn, "order 7", "paid", "{", NULL, &n, &f->err));
+    assert_int_equal(n, 77);
+}
+
+static void a_machine_goes_on_from_a_step_that_is_chosen(void **state)
+{
+    struct fixture *f = *state;
+    int64_t id = new_job(f, "m");
+    int64_t next = 77;
+
+    EXPECT(PAWL_EINVAL, pawl_job_restart(f->db.conn, id, NULL, NULL, &next, &f->err));
+    EXPECT(PAWL_EINVAL, pawl_job_restart(f->db.conn, id, "a b", NULL, &next, &f->err));
+    EXPECT(PAWL_EINVAL, pawl_job_restart(f->db.conn, id, "s", "{", &next, &f->err));
+    EXPECT(PAWL_ENOTFOUND, pawl_job_restart(f->db.conn, 4711, "s", NULL, &next, &f->err));
+    assert_int_equal(next, 77);
+    OK(pawl_job_restart(f->db.conn, id, "chosen", "{\"n\":1}", &next, &f->err));
+    assert_int_equal(next, id);
+    assert_int_equal(count_of(f, "pawl.job WHERE step = 'chosen'"), 1);
+    OK(pawl_job_cancel(f->db.conn, id, NULL, NULL, &f->err));
+    OK(pawl_job_restart(f->db.conn, id, "chosen", NULL, &next, NULL));
+    assert_true(next > id);
+}
+
 static void a_signal_that_cannot_be_is_refused_before_it_is_sent(void **state)
 {
     static char payload[PAWL_STATE_MAX + 3];
@@ -325,6 +369,8 @@ int main(void)
         TEST(a_key_makes_a_signal_count_once),
         TEST(a_signal_arrives_with_its_transaction),
         TEST(a_signal_finds_its_job_or_says_why_not),
+        TEST(a_signal_goes_to_all_that_are_about_the_same),
+        TEST(a_machine_goes_on_from_a_step_that_is_chosen),
         TEST(a_signal_that_cannot_be_is_refused_before_it_is_sent),
     };
     return cmocka_run_group_tests_name("lib machines", tests, NULL, NULL);

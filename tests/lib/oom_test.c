@@ -198,6 +198,80 @@ static void working(void **state)
     torture(f, &(struct scene){prepare_jobs, play_jobs, check_jobs});
 }
 
+/* Commands beside functions: what could not be started is tried again, and nothing is lost. */
+static void prepare_commands(struct fixture *f)
+{
+    testdb_exec(&f->db, "DELETE FROM pawl.job; DELETE FROM pawl.claim; DELETE FROM pawl.history");
+    enqueue(f, "cat", 2);
+    enqueue(f, "noop", 1);
+}
+
+static void ignore_settled(void *data, const struct pawl_settled *settled)
+{
+    (void)data;
+    (void)settled;
+}
+
+static int play_commands(struct fixture *f)
+{
+    struct pawl_worker_options options = f->options;
+    struct pawl_worker *worker = NULL;
+
+    options.settled = ignore_settled;
+    options.log_stderr = true;
+    int rc = pawl_worker_new(&options, &worker, &f->err);
+
+    if (rc == 0)
+        rc = pawl_worker_handle(worker, "noop", do_nothing, f, &f->err);
+    if (rc == 0)
+        rc = pawl_worker_exec(worker, "cat", "cat; echo done >&2", &f->err);
+    if (rc == 0)
+        rc = pawl_worker_run(worker, &f->err);
+    pawl_worker_free(worker);
+    return rc == PAWL_EINTERRUPTED ? 0 : rc;
+}
+
+static void check_commands(struct fixture *f)
+{
+    assert_int_equal(count_of(f, "pawl.jobs"), 3);
+    assert_int_equal(count_of(f, "pawl.jobs WHERE state = 'failed'"), 0);
+}
+
+static void commands(void **state)
+{
+    struct fixture *f = *state;
+
+    f->options.drain_ms = 100;
+    torture(f, &(struct scene){prepare_commands, play_commands, check_commands});
+}
+
+/* Nobody is there; until that is known all is made that a call has. */
+static int play_server(struct fixture *f)
+{
+    struct pawl_server_options options = PAWL_SERVER_OPTIONS_INIT;
+    struct pawl_job_new jobs[] = {PAWL_JOB_NEW_INIT, PAWL_JOB_NEW_INIT};
+    struct pawl_server *server = NULL;
+
+    options.address = "127.0.0.1:1";
+    options.token = "a-token";
+    options.timeout_ms = 100;
+    jobs[0].kind = jobs[1].kind = "k";
+    jobs[1].unique_key = "key";
+    int rc = pawl_job_check(&jobs[1], &f->err);
+
+    if (rc == 0)
+        rc = pawl_server_new(&options, &server, &f->err);
+    if (rc == 0)
+        rc = pawl_server_enqueue(server, jobs, LEN(jobs), NULL, NULL, &f->err);
+    pawl_server_free(server);
+    return rc == PAWL_ECONN || (rc == PAWL_EINVAL && server == NULL) ? 0 : rc;
+}
+
+static void producing_by_a_server(void **state)
+{
+    torture(*state, &(struct scene){.play = play_server});
+}
+
 static int play_enqueue(struct fixture *f)
 {
     const char *tags[] = {"a", "b"};
@@ -331,6 +405,10 @@ static int play_signal(struct fixture *f)
         rc = pawl_job_signal(f->db.conn, id, "n", "{\"a\": [1, 2]}", "key", &sent, &f->err);
     if (rc == 0)
         assert_true(sent);
+    if (rc == 0)
+        rc = pawl_signal_all(f->db.conn, "c", "n", NULL, NULL, NULL, &f->err);
+    if (rc == 0)
+        rc = pawl_job_restart(f->db.conn, id, "s", "{\"a\": 1}", NULL, &f->err);
     return rc;
 }
 
@@ -386,7 +464,9 @@ int main(void)
         TEST(making_a_worker),
         TEST(a_worker_with_a_server),
         TEST(working),
+        TEST(commands),
         TEST(producing),
+        TEST(producing_by_a_server),
         TEST(machines),
         TEST(signals),
         TEST(pools),

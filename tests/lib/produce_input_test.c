@@ -147,7 +147,14 @@ static void what_is_wrong_is_refused_before_it_is_sent(void **state)
         assert_true(existed);
         /* Without an err the code is the same. */
         assert_int_equal(pawl_enqueue(db.conn, &job, NULL, NULL, NULL), rc);
+        /* And so it is without a database. */
+        assert_int_equal(pawl_job_check(&job, &err), rc);
+        assert_int_equal(pawl_job_check(&job, NULL), rc);
     }
+    struct pawl_job_new fine = plain();
+
+    assert_int_equal(pawl_job_check(&fine, &err), 0);
+    assert_int_equal(pawl_job_check(NULL, &err), PAWL_EINVAL);
     /* Nothing went to the server: the transaction has not failed. */
     assert_int_equal(PQtransactionStatus(db.conn), PQTRANS_INTRANS);
     testdb_exec(&db, "COMMIT");

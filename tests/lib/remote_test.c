@@ -166,6 +166,138 @@ static void the_number_at_a_time_may_change(void **state)
     await_count(f, "pawl.history WHERE state = 'done' AND attempt = 1", 3);
 }
 
+static void on_settled(void *data, const struct pawl_settled *settled)
+{
+    assert_string_equal(settled->state, "done");
+    *(int *)data += 1;
+}
+
+static void on_number(void *data, const char *name, int64_t value)
+{
+    if (strcmp(name, "done") == 0)
+        *(int64_t *)data = value;
+}
+
+static void commands_run_beside_functions(void **state)
+{
+    struct fixture *f = *state;
+    int64_t done = -1;
+    int told = 0;
+
+    serve(f);
+    f->options.settled = on_settled;
+    f->options.settled_data = &told;
+    enqueue(f, "noop", 10);
+    enqueue(f, "cat", 10);
+    make_worker(f, NULL, NULL);
+    OK(pawl_worker_exec(f->worker, "cat", "cat", &f->err));
+    OK(pawl_worker_start(f->worker, &f->err));
+    await_count(f, "pawl.history WHERE state = 'done'", 20);
+    pawl_worker_stop(f->worker);
+    OK(pawl_worker_wait(f->worker, WATCHDOG_MS, &f->err));
+    assert_int_equal(count_of(f, "pawl.history WHERE result = '7'"), 1);
+    assert_int_equal(told, 20);
+    pawl_worker_stats_each(f->worker, on_number, &done);
+    assert_int_equal(done, 20);
+}
+
+static void jobs_go_by_it_all_or_none(void **state)
+{
+    static const char *const tags[] = {"a", "b"};
+    struct fixture *f = *state;
+    struct pawl_server_options options = PAWL_SERVER_OPTIONS_INIT;
+    struct pawl_server *it = NULL;
+    struct pawl_job_new jobs[] = {PAWL_JOB_NEW_INIT, PAWL_JOB_NEW_INIT, PAWL_JOB_NEW_INIT};
+    int64_t ids[LEN(jobs)] = {77, 77, 77};
+    bool existed[LEN(jobs)];
+
+    serve(f);
+    options.address = server.address;
+    OK(pawl_server_new(&options, &it, &f->err));
+    jobs[0].kind = jobs[1].kind = jobs[2].kind = "k";
+    jobs[0].payload = "\0no JSON";
+    jobs[0].payload_len = 8;
+    jobs[1].unique_key = jobs[2].unique_key = "key";
+    jobs[1].tags = tags;
+    jobs[1].n_tags = LEN(tags);
+    jobs[1].priority = 0;
+    jobs[2].queue = "not a queue";
+    EXPECT(PAWL_EINVAL, pawl_server_enqueue(it, jobs, LEN(jobs), ids, existed, &f->err));
+    assert_non_null(strstr(f->err.message, "job 3 of 3"));
+    assert_int_equal(ids[0], 77);
+    jobs[2].queue = NULL;
+    jobs[2].parent_id = 1;
+    EXPECT(PAWL_EINVAL, pawl_server_enqueue(it, jobs, LEN(jobs), ids, existed, &f->err));
+    jobs[2].parent_id = 0;
+    assert_int_equal(count_of(f, "pawl.job"), 0);
+    OK(pawl_server_enqueue(it, jobs, LEN(jobs), ids, existed, &f->err));
+    assert_true(!existed[0] && !existed[1] && existed[2]);
+    assert_true(ids[0] < ids[1] && ids[1] == ids[2]);
+    assert_int_equal(count_of(f, "pawl.job"), 2);
+    assert_int_equal(count_of(f, "pawl.job WHERE payload = '\\x006e6f204a534f4e'"), 1);
+    assert_int_equal(
+        count_of(f, "pawl.job WHERE priority = 0 AND meta -> 'tags' = '[\"a\",\"b\"]'"), 1);
+    OK(pawl_server_enqueue(it, jobs, 0, NULL, NULL, NULL));
+    OK(pawl_server_enqueue(it, jobs, 1, NULL, NULL, NULL));
+    assert_int_equal(count_of(f, "pawl.job"), 3);
+    /* The key is held by one that waits: taken, or not, as is asked. */
+    jobs[2].unique_states = PAWL_UNIQUE_PARKED | PAWL_UNIQUE_WAITING;
+    OK(pawl_server_enqueue(it, &jobs[2], 1, ids, existed, &f->err));
+    assert_true(existed[0]);
+    jobs[2].unique_states = PAWL_UNIQUE_RUNNING;
+    OK(pawl_server_enqueue(it, &jobs[2], 1, ids, existed, &f->err));
+    assert_false(existed[0]);
+    pawl_server_free(it);
+}
+
+static void a_call_takes_so_much_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct pawl_server_options options = PAWL_SERVER_OPTIONS_INIT;
+    struct pawl_server *it = NULL;
+    struct pawl_job_new *jobs = calloc(1001, sizeof(*jobs));
+    char *payload = calloc(1, PAWL_PAYLOAD_MAX);
+
+    assert_true(jobs != NULL && payload != NULL);
+    for (size_t i = 0; i < 1001; i++) {
+        jobs[i] = PAWL_JOB_NEW_INIT;
+        jobs[i].kind = "k";
+    }
+    options.address = "127.0.0.1:1"; /* nobody is asked */
+    OK(pawl_server_new(&options, &it, &f->err));
+    EXPECT(PAWL_ELIMIT, pawl_server_enqueue(it, jobs, 1001, NULL, NULL, &f->err));
+    jobs[0].payload = jobs[1].payload = payload;
+    jobs[0].payload_len = jobs[1].payload_len = PAWL_PAYLOAD_MAX / 2 + 1;
+    EXPECT(PAWL_ELIMIT, pawl_server_enqueue(it, jobs, 2, NULL, NULL, &f->err));
+    EXPECT(PAWL_ECONN, pawl_server_enqueue(it, jobs, 1, NULL, NULL, &f->err));
+    pawl_server_free(it);
+    free(payload);
+    free(jobs);
+}
+
+static void a_server_that_makes_no_sense_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct pawl_server_options options = PAWL_SERVER_OPTIONS_INIT;
+    struct pawl_server *it = (void *)f;
+
+    EXPECT(PAWL_EINVAL, pawl_server_new(&options, &it, &f->err));
+    options.address = "not an address";
+    EXPECT(PAWL_EINVAL, pawl_server_new(&options, &it, &f->err));
+    options.address = "127.0.0.1:1";
+    options.token = "with a blank";
+    EXPECT(PAWL_EINVAL, pawl_server_new(&options, &it, &f->err));
+    options.token = NULL;
+    options.tls_ca = "/nonexistent";
+    EXPECT(PAWL_EINVAL, pawl_server_new(&options, &it, &f->err));
+    options.tls_ca = NULL;
+    options.timeout_ms = -1;
+    EXPECT(PAWL_EINVAL, pawl_server_new(&options, &it, &f->err));
+    options.size = 1;
+    EXPECT(PAWL_EINVAL, pawl_server_new(&options, &it, &f->err));
+    assert_ptr_equal(it, f);
+}
+
 static void what_is_wrong_is_said_when_it_starts(void **state)
 {
     struct fixture *f = *state;
@@ -200,6 +332,10 @@ int main(void)
         REMOTE(runs_inside_another_loop),
         REMOTE(a_machine_goes_on),
         REMOTE(the_number_at_a_time_may_change),
+        REMOTE(commands_run_beside_functions),
+        REMOTE(jobs_go_by_it_all_or_none),
+        REMOTE(a_call_takes_so_much_and_no_more),
+        REMOTE(a_server_that_makes_no_sense_is_refused),
         REMOTE(what_is_wrong_is_said_when_it_starts),
     };
 

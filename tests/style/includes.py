@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     'engine': ['store', 'pg/conn.h', 'pg/target.h', 'core', 'base'],
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
     'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
-    'lib': ['remote', 'wire', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
+    'lib': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
     'proto': [], # made from proto/, beside src/
     'wire': ['base'],
     'remote': ['wire', 'proto', 'engine/hands.h', 'core', 'base'],
@@ -22,6 +22,14 @@ MAY_INCLUDE = {
     'bench': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
     'cli': ['bench', 'serve', 'remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }
+
+# What works or produces does it as any program would: through pawl.h. Beside that these files of cli see the rooms that are
+# pure, and each other; cli/db.h gives them a connection (docs/adr/0029-one-way-to-work.md).
+THROUGH_PAWL_H = [
+    'cmd_enqueue.c', 'cmd_job_ask.c', 'cmd_machine.c', 'cmd_signal.c', 'cmd_work.c', 'demo_work', 'enqueue_rich', 'jobs_file',
+    'server', 'working',
+]
+THROUGH_PAWL_H_MAY_INCLUDE = ['cli', 'core', 'base']
 
 BESIDE_SRC = ['bench']
 
@@ -33,6 +41,11 @@ MAY_NOT_USE = {
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.M)
+
+
+def is_through_pawl_h(path):
+    folder, _, name = path.rpartition('/')
+    return folder == 'src/cli' and (name in THROUGH_PAWL_H or name.rsplit('.', 1)[0] in THROUGH_PAWL_H)
 
 
 def check(path, text):
@@ -59,6 +72,8 @@ def check(path, text):
         other = name.split('/')[0]
         if '/' not in name or other not in MAY_INCLUDE:
             problems.append(f'{where}: "{name}": write it as "room/file.h"')
+        elif is_through_pawl_h(path) and other not in THROUGH_PAWL_H_MAY_INCLUDE:
+            problems.append(f'{where}: "{name}": it works or produces through pawl.h, as any program does')
         elif other != room and other not in MAY_INCLUDE[room] and name not in MAY_INCLUDE[room]:
             allowed = ', '.join(MAY_INCLUDE[room]) or 'nothing of ours'
             problems.append(f'{where}: "{name}": {room} may include {allowed}, not {other}')
@@ -79,6 +94,9 @@ def main(root):
     planted(tap, 'an include without a room is caught', 'src/pg/x.c', '#include "conn.h"\n#include "../base/err.h"\n', 2)
     planted(tap, 'an include of the command line in bench is caught', 'bench/x.c',
             '#include "bench/x.h"\n#include "cli/out.h"\n#include "x.h"\n', 2)
+    planted(tap, 'a verb that works sees nothing behind pawl.h', 'src/cli/cmd_work.c',
+            '#include "pawl.h"\n#include "cli/db.h"\n#include "core/job.h"\n#include "engine/hands.h"\n#include "client/ask.h"\n', 2)
+    planted(tap, 'a verb that looks may', 'src/cli/cmd_job.c', '#include "client/inspect.h"\n', 0)
     planted(tap, 'I/O in core is caught', 'src/core/x.c', '#include <uv.h>\n', 1)
     planted(tap, 'the public header stands alone', 'include/pawl.h', '#include "base/err.h"\n', 1)
     planted(tap, 'a comment is not an include', 'src/base/x.c', '/*\n#include "pg/conn.h"\n*/\n', 0)
@@ -91,6 +109,9 @@ def main(root):
         for path in found:
             problems += check(path, read(root, path))
         tap.result(f'{room} includes only what it may', problems)
+    present = [path for path in files(root, ['src/cli'], ('.c', '.h')) if is_through_pawl_h(path)]
+    stems = {path.rsplit('/', 1)[1] for path in present} | {path.rsplit('/', 1)[1].rsplit('.', 1)[0] for path in present}
+    tap.result('every file that goes through pawl.h is there', [f'src/cli/{name} is not' for name in THROUGH_PAWL_H if name not in stems])
     known = tuple(f'{folder}/' for folder in folders.values())
     others = [path for path in files(root, ['src', 'include'], ('.c', '.h')) if not path.startswith(known)]
     problems = []
