@@ -9,11 +9,17 @@
 #define DUE_DEADLINE_MS  5000
 #define ASK_DUE_AFTER_MS 50
 #define BUSY_MS          20 /* who is busy for so long will look by itself */
+#define GAP_MS           3  /* nothing to do for so long ends being busy */
 
 /* After the mark: for transactions that were under way and had not seen it. */
 static const int64_t looks_ms[] = {5, 20, 100, 500};
 
-#define N_LOOKS (sizeof(looks_ms) / sizeof(*looks_ms))
+/* Before the mark, by who was busy: a stream of single jobs that it keeps up with has gaps, and who enqueues should not have to wake it
+ * after each. */
+static const int64_t lingers_ms[] = {1, 2, 3};
+
+#define N_LOOKS   (sizeof(looks_ms) / sizeof(*looks_ms))
+#define N_LINGERS (sizeof(lingers_ms) / sizeof(*lingers_ms))
 
 static void sleep_until_due(struct waker *waker);
 
@@ -25,13 +31,14 @@ static void on_timer(uv_timer_t *timer)
         sleep_until_due(waker);
         return;
     }
-    waker->n_polls++;
+    waker->n_polls += !waker->lingering;
     waker->options.look(waker->options.data);
 }
 
 static void sleep_for(struct waker *waker, int64_t ms)
 {
     waker->ask_due = false;
+    waker->lingering = false;
     uv_timer_start(&waker->timer, on_timer, (uint64_t)ms, 0);
 }
 
@@ -134,13 +141,19 @@ static void doze(struct waker *waker)
 
 void waker_idle(struct waker *waker)
 {
-    waker->busy_us = 0;
+    if (waker->idle_us == 0)
+        waker->idle_us = clock_mono_us(waker->options.clock);
     if (!waker->options.listening) {
         doze(waker);
         return;
     }
     switch (waker->state) {
     case WAKER_AWAKE:
+        if (waker->lingers < N_LINGERS) {
+            sleep_for(waker, lingers_ms[waker->lingers++]);
+            waker->lingering = true;
+            break;
+        }
         waker->state = WAKER_MARKING;
         if (!set_mark(waker, true, on_marked)) {
             waker->state = WAKER_AWAKE;
@@ -187,8 +200,11 @@ void waker_busy(struct waker *waker)
 
     uv_timer_stop(&waker->timer);
     waker->sleep_ms = waker->options.poll_ms;
-    if (waker->busy_us == 0)
+    waker->lingers = 0;
+    if (waker->busy_us == 0 ||
+        (waker->idle_us != 0 && now_us - waker->idle_us > GAP_MS * US_PER_MS))
         waker->busy_us = now_us;
+    waker->idle_us = 0;
     if (waker->state != WAKER_ASLEEP || waker->unmarking ||
         now_us - waker->busy_us < BUSY_MS * US_PER_MS)
         return;

@@ -3,7 +3,7 @@
  *
  *     AWAKE ──nothing due──► MARKING ──committed──► ASLEEP ──busy for a while──► AWAKE
  *
- * Whoever finds nothing says so in the database (pawl.sleeper), looks once more, and sleeps. An
+ * Whoever finds nothing, and still nothing some milliseconds later, says so in the database (pawl.sleeper), looks once more, and sleeps. An
  * enqueue that sees a sleeper notifies. Transactions that were under way when the mark was
  * committed did not see it: a few looks at growing intervals catch them, then the poll does. A job
  * that comes while asleep is worked on without taking the mark back; only who stays busy does, so
@@ -50,13 +50,17 @@ struct waker {
     enum waker_state state;
     uv_timer_t timer; /* the next look */
     size_t looks;     /* since the mark was committed */
+    size_t lingers;   /* looks that found nothing, awake */
     int64_t sleep_ms; /* the length of the next sleep, without LISTEN */
-    int64_t busy_us;  /* steady clock at the first job after a sleep; 0: none yet */
+    int64_t
+        busy_us; /* steady clock at the first job since there was nothing for a while; 0: none yet */
+    int64_t idle_us; /* since when there is nothing; 0: there is */
     bool unmarking;
     bool asking_due;  /* the question when the next job is due is on the wire */
     bool ask_due;     /* the timer is for that question, not for a look */
     bool doubted;     /* the mark under way may be gone by the time it is answered */
-    uint64_t n_polls; /* looks by the timer */
+    bool lingering;   /* the timer is for a look of who is awake */
+    uint64_t n_polls; /* looks by the timer, asleep or without LISTEN */
 };
 
 void waker_init(struct waker *waker, const struct waker_options *options);
