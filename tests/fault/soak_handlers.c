@@ -234,7 +234,7 @@ static void on_order(void *data, struct task *task)
     soak_finish(job, outcome);
 }
 
-const struct threads_handler soak_handlers[N_SOAK_HANDLERS] = {
+static const struct threads_handler handlers[] = {
     {.kind = "plain", .fn = on_plain},
     {.kind = "moody", .fn = on_moody},
     {.kind = "poison", .fn = on_poison},
@@ -242,3 +242,16 @@ const struct threads_handler soak_handlers[N_SOAK_HANDLERS] = {
     {.kind = "family", .fn = soak_family},
     {.kind = "clan", .fn = soak_clan},
 };
+
+struct hands *soak_hands(uv_loop_t *loop, size_t threads, struct log *log, struct pawl_err *err)
+{
+    return threads_new(loop,
+                       &(struct threads_options){
+                           .handlers = handlers,
+                           .n_handlers = sizeof(handlers) / sizeof(*handlers),
+                           .threads = threads,
+                           .queue_max = threads,
+                           .log = log,
+                       },
+                       err);
+}

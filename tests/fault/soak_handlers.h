@@ -7,10 +7,10 @@
 #include "core/machine.h"
 #include "hands/threads.h"
 
-#define N_SOAK_HANDLERS 6
-#define SOAK_STATE_MAX  8192
+#define SOAK_STATE_MAX 8192
 
-extern const struct threads_handler soak_handlers[N_SOAK_HANDLERS];
+/* Thread hands with all the handlers, and no more jobs waiting than there are threads. NULL: err tells. */
+struct hands *soak_hands(uv_loop_t *loop, size_t threads, struct log *log, struct pawl_err *err);
 
 void soak_family(void *data, struct task *task);
 void soak_clan(void *data, struct task *task);

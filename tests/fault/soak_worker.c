@@ -69,15 +69,7 @@ static int work(struct program *program, struct coordinator_options *options, si
 {
     struct pawl_err err;
 
-    program->hands = threads_new(&program->loop,
-                                 &(struct threads_options){
-                                     .handlers = soak_handlers,
-                                     .n_handlers = N_SOAK_HANDLERS,
-                                     .threads = threads,
-                                     .queue_max = threads,
-                                     .log = options->log,
-                                 },
-                                 &err);
+    program->hands = soak_hands(&program->loop, threads, options->log, &err);
     options->hands = program->hands;
     if (program->hands != NULL)
         program->coordinator = coordinator_new(&program->loop, options, &err);
