@@ -259,7 +259,7 @@ class Checker:
         if own is not None and own.token == token:
             lease = own.until_us if own.let_go or lease is None else max(lease, own.until_us)
         if lease is None or lease >= row['at_us']:
-            self.found(2, f'job {job} was swept while the lease of its claim {token} was valid: {row}', DOUBLE)
+            self.found(2, f'job {job} was swept while the lease of its claim {token} was valid, until {lease}: {own}, {row}', DOUBLE)
         if row['op'] == 'DELETE':
             self.swept_away[job, token] = row
         elif row['attempt'] != row['old_attempt']:

@@ -123,14 +123,19 @@ def passed(row, jobs, found):
 
 def rates(history, found):
     """A bucket of tokens: whatever part of the time is looked at, no more enter than the burst and what the rate gives
-    meanwhile. The clock was read between the beginning of a claim and its row in the trace."""
+    meanwhile. The clock was read between the beginning of a claim and its row in the trace. Only the first start of a job
+    counts: one that comes back while it still holds its place needs no token."""
     entered = collections.Counter()
+    known = set()
     fewest = {}
     for row in history.trace:
         if row['what'] != 'job' or row['lane'] is None or not row['lane'].startswith('trickle') or \
                 row['statement'] not in CLAIMS or row['old_token'] is not None or row['token'] is None:
             continue
         lane = (row['queue'], row['lane'])
+        if (lane, row['id']) in known:
+            continue
+        known.add((lane, row['id']))
         n = entered[lane]
         entered[lane] += 1
         before = n - RATE * row['began_us'] / 1000000
