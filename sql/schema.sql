@@ -537,6 +537,17 @@ $$;
 
 ALTER FUNCTION pawl.interval_ms(what text, i interval) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.is_held(job bigint, claim_token uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = job AND h.token = claim_token);
+END
+$$;
+
+ALTER FUNCTION pawl.is_held(job bigint, claim_token uuid) OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.is_mine(row_xmin xid) RETURNS boolean
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1919,6 +1930,9 @@ GRANT ALL ON FUNCTION pawl.history_maintain(OUT made integer, OUT dropped intege
 REVOKE ALL ON FUNCTION pawl.interval_ms(what text, i interval) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.interval_ms(what text, i interval) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.interval_ms(what text, i interval) TO pawl_enqueuer;
+
+REVOKE ALL ON FUNCTION pawl.is_held(job bigint, claim_token uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.is_held(job bigint, claim_token uuid) TO pawl_worker;
 
 REVOKE ALL ON FUNCTION pawl.is_mine(row_xmin xid) FROM PUBLIC;
 

@@ -17,7 +17,7 @@ WITH expired AS MATERIALIZED (
     ORDER BY c.lease_until
     LIMIT $1::int4
     FOR UPDATE OF c SKIP LOCKED
-), of_claims AS MATERIALIZED (
+), locked AS MATERIALIZED (
     SELECT j.id, e.token, e.worker, j.cancel_by IS NOT NULL AS cancel, -- as it is once the row is locked
            CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins,
            (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - e.claimed_at) * 1000000)::int8 AS run_us
@@ -26,6 +26,10 @@ WITH expired AS MATERIALIZED (
     JOIN pawl.job AS j ON j.id = ids.id AND j.token = e.token
     WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = j.id AND h.token = j.token)
     FOR UPDATE OF j SKIP LOCKED
+), of_claims AS MATERIALIZED (
+    -- A lease of its own that was committed after this statement began is not in its snapshot; none can come now, for
+    -- whoever gives one locks the job.
+    SELECT l.* FROM locked AS l WHERE NOT pawl.is_held(l.id, l.token)
 ), overdue AS MATERIALIZED (
     SELECT h.job_id, h.token, h.worker, h.since
     FROM pawl.held AS h

@@ -4,7 +4,7 @@
 --             $5 text[] how far they are, or NULL
 -- Rows: n int8: the position in the input, from 1, of each that is theirs; cancelled bool: its end was asked for.
 --       What is missing was lost
--- Locks: the jobs, shared; the rows
+-- Locks: the jobs, against the sweep alone (no sender of a signal is in the way); the rows
 -- Index: job_pkey, held_pkey
 -- Roles: worker
 WITH mine AS MATERIALIZED (
@@ -14,7 +14,7 @@ WITH mine AS MATERIALIZED (
     JOIN pawl.job AS j ON j.id = i.id
     WHERE j.token IS NOT NULL
       AND pg_catalog.substr(i.ticket, 4) = pawl.ticket(j.token, j.id, j.step)
-    FOR SHARE OF j
+    FOR KEY SHARE OF j
 ), noted AS (
     UPDATE pawl.job AS j SET progress = m.progress FROM mine AS m WHERE j.id = m.id AND m.progress IS NOT NULL
 ), put AS (

@@ -1,117 +1,10 @@
-/*
- * Two sessions, stepped by hand: which statement waits for which, and what each comes to, in either
- * order. s->db.conn looks on; a and b are the two. A statement either answers while the other
- * transaction is open (step), or is seen to wait for it (start, assert_waits, finish).
- */
-#include <poll.h>
-
-#include "store_fixture.h"
-
-#define WAIT_MS 10000 /* what should not wait, and does, fails after this */
-
-struct two {
-    struct store *s;
-    PGconn *a;
-    PGconn *b;
-};
-
-static void exec_on(PGconn *conn, const char *sql)
-{
-    PGresult *r = PQexec(conn, sql);
-
-    if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK)
-        fail_msg("%s: %s", sql, PQerrorMessage(conn));
-    PQclear(r);
-}
-
-static int two_setup(void **state)
-{
-    static struct two t;
-
-    if (store_setup(state) != 0)
-        return -1;
-    t.s = *state;
-    t.a = PQconnectdb(t.s->db.conninfo);
-    t.b = PQconnectdb(t.s->db.conninfo);
-    exec_on(t.a, "SET lock_timeout = '10s'");
-    exec_on(t.b, "SET lock_timeout = '10s'");
-    *state = &t;
-    return 0;
-}
-
-static int two_teardown(void **state)
-{
-    struct two *t = *state;
-    void *s = t->s;
-
-    PQfinish(t->a);
-    PQfinish(t->b);
-    return store_teardown(&s);
-}
-
-/* The statement with the parameters bound last, without waiting for its answer. */
-static void start(struct two *t, PGconn *conn, const struct stmt *stmt)
-{
-    struct params *p = &t->s->params;
-
-    assert_false(p->failed);
-    assert_int_equal(
-        PQsendQueryParams(conn, stmt->sql, p->n, p->types, p->values, p->lengths, p->formats, 1),
-        1);
-}
-
-/* It waits for a lock that the other session holds. */
-static void assert_waits(struct two *t, PGconn *conn, PGconn *other)
-{
-    char sql[200];
-
-    snprintf(sql,
-             sizeof(sql),
-             "SELECT count(*) FROM unnest(pg_blocking_pids(%d)) AS pid WHERE pid = %d",
-             PQbackendPID(conn),
-             PQbackendPID(other));
-    while (testdb_int(&t->s->db, sql) == 0) {
-        struct pollfd answer = {.fd = PQsocket(conn), .events = POLLIN};
-
-        if (poll(&answer, 1, 1) == 1)
-            fail_msg("it does not wait");
-    }
-}
-
-static PGresult *finish(PGconn *conn)
-{
-    struct pollfd answer = {.fd = PQsocket(conn), .events = POLLIN};
-
-    while (PQisBusy(conn)) {
-        if (poll(&answer, 1, WAIT_MS) != 1)
-            fail_msg("it waits");
-        assert_int_equal(PQconsumeInput(conn), 1);
-    }
-    PGresult *r = PQgetResult(conn);
-    if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK)
-        fail_msg("%s", PQerrorMessage(conn));
-    assert_null(PQgetResult(conn));
-    return r;
-}
-
-static int rows_of(PGresult *r)
-{
-    int n = PQntuples(r);
-
-    PQclear(r);
-    return n;
-}
-
-/* One that does not wait: how many rows it gives. */
-static int step(struct two *t, PGconn *conn, const struct stmt *stmt)
-{
-    start(t, conn, stmt);
-    return rows_of(finish(conn));
-}
+/* Two sessions, stepped by hand: which statement waits for which, and what each comes to, in either order. */
+#include "session_fixture.h"
 
 /* ── what the sessions do; each binds, so that step or start can follow ── */
 
-static const struct stmt *claims(struct two *t, int32_t limit, const struct job_watermark *from)
+static const struct stmt *
+claims(struct sessions *t, int32_t limit, const struct job_watermark *from)
 {
     struct job_claim asked = {
         .queue = "q",
@@ -129,13 +22,7 @@ static const struct stmt *claims(struct two *t, int32_t limit, const struct job_
     return STMT(job_claim);
 }
 
-static const struct stmt *sweeps(struct two *t)
-{
-    claim_sweep_bind(begin(t->s), 20);
-    return STMT(claim_sweep);
-}
-
-static const struct stmt *settles_done_of(struct two *t, const struct claimed *c, bool ends)
+static const struct stmt *settles_done_of(struct sessions *t, const struct claimed *c, bool ends)
 {
     struct job_settle one = item(c, 0, (struct outcome){.kind = OUTCOME_DONE, .delay_ms = -1});
     const struct job_settle *items = &one;
@@ -144,13 +31,13 @@ static const struct stmt *settles_done_of(struct two *t, const struct claimed *c
     return STMT(job_settle_done);
 }
 
-static const struct stmt *settles_done(struct two *t, const struct claimed *c)
+static const struct stmt *settles_done(struct sessions *t, const struct claimed *c)
 {
     return settles_done_of(t, c, true);
 }
 
 static const struct stmt *
-settles_by_id(struct two *t, const struct claimed *c, enum outcome_kind outcome)
+settles_by_id(struct sessions *t, const struct claimed *c, enum outcome_kind outcome)
 {
     struct job_settle one = item(c, 0, (struct outcome){.kind = outcome, .delay_ms = 0});
     const struct job_settle *items = &one;
@@ -159,19 +46,19 @@ settles_by_id(struct two *t, const struct claimed *c, enum outcome_kind outcome)
     return STMT(job_settle);
 }
 
-static const struct stmt *settles_retry(struct two *t, const struct claimed *c)
+static const struct stmt *settles_retry(struct sessions *t, const struct claimed *c)
 {
     return settles_by_id(t, c, OUTCOME_RETRY);
 }
 
-static const struct stmt *renews(struct two *t, const struct claimed *c)
+static const struct stmt *renews(struct sessions *t, const struct claimed *c)
 {
     claim_renew_bind(
         begin(t->s), &t->s->worker, &c->token, 1, 60000, &(struct worker_beat){.running = 1});
     return STMT(claim_renew);
 }
 
-static const struct stmt *enqueues(struct two *t)
+static const struct stmt *enqueues(struct sessions *t)
 {
     struct job_new job = job_plain();
 
@@ -179,13 +66,13 @@ static const struct stmt *enqueues(struct two *t)
     return STMT(job_enqueue);
 }
 
-static const struct stmt *cancels(struct two *t, const struct claimed *c)
+static const struct stmt *cancels(struct sessions *t, const struct claimed *c)
 {
     job_cancel_bind(begin(t->s), c->jobs[0].id, "me");
     return STMT(job_cancel);
 }
 
-static const struct stmt *marks(struct two *t, bool asleep)
+static const struct stmt *marks(struct sessions *t, bool asleep)
 {
     const char *queue = "q";
 
@@ -193,7 +80,7 @@ static const struct stmt *marks(struct two *t, bool asleep)
     return STMT(sleeper_set);
 }
 
-static struct claimed one_claimed(struct two *t)
+static struct claimed one_claimed(struct sessions *t)
 {
     enqueue_plain(t->s, 1);
     struct claimed c = claim(t->s, 1);
@@ -202,7 +89,7 @@ static struct claimed one_claimed(struct two *t)
     return c;
 }
 
-static void expire(struct two *t)
+static void expire(struct sessions *t)
 {
     testdb_exec(&t->s->db, "UPDATE pawl.claim SET lease_until = '-infinity'");
 }
@@ -211,7 +98,7 @@ static void expire(struct two *t)
 
 static void two_claims_share_and_neither_waits(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     enqueue_plain(t->s, 5);
     exec_on(t->a, "BEGIN");
@@ -225,7 +112,7 @@ static void two_claims_share_and_neither_waits(void **state)
 
 static void what_a_claim_gave_up_is_there_for_the_next(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     enqueue_plain(t->s, 2);
     exec_on(t->a, "BEGIN");
@@ -239,7 +126,7 @@ static void what_a_claim_gave_up_is_there_for_the_next(void **state)
 
 static void a_claim_does_not_wait_for_a_sweep(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     one_claimed(t);
     expire(t);
@@ -254,7 +141,7 @@ static void a_claim_does_not_wait_for_a_sweep(void **state)
 
 static void a_sweep_does_not_wait_for_a_claim(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     one_claimed(t);
     expire(t);
@@ -273,7 +160,7 @@ static void a_sweep_does_not_wait_for_a_claim(void **state)
 /* Whether or not the settle ends the claim too, and so holds it. */
 static void a_sweep_leaves_what_is_being_settled(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     for (int ends = 0; ends <= 1; ends++) {
         struct claimed c = one_claimed(t);
@@ -292,7 +179,7 @@ static void a_sweep_leaves_what_is_being_settled(void **state)
 
 static void a_settle_that_was_given_up_leaves_the_job_to_the_next_sweep(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     expire(t);
@@ -306,7 +193,7 @@ static void a_settle_that_was_given_up_leaves_the_job_to_the_next_sweep(void **s
 
 static void a_settle_waits_for_a_sweep_and_is_stale(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     for (int done = 0; done <= 1; done++) {
         struct claimed c = one_claimed(t);
@@ -325,7 +212,7 @@ static void a_settle_waits_for_a_sweep_and_is_stale(void **state)
 
 static void a_settle_waits_for_a_sweep_that_was_given_up_and_counts(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     expire(t);
@@ -344,7 +231,7 @@ static void a_settle_waits_for_a_sweep_that_was_given_up_and_counts(void **state
 /* The same outcome sent twice, as after a commit of unknown fate. */
 static void the_second_of_two_settles_waits_and_is_stale(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     exec_on(t->a, "BEGIN");
@@ -360,7 +247,7 @@ static void the_second_of_two_settles_waits_and_is_stale(void **state)
 
 static void a_renewal_waits_for_the_settle_that_ends_its_claim(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     exec_on(t->a, "BEGIN");
@@ -373,7 +260,7 @@ static void a_renewal_waits_for_the_settle_that_ends_its_claim(void **state)
 
 static void a_settle_waits_for_a_renewal_and_ends_the_claim(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     exec_on(t->a, "BEGIN");
@@ -389,7 +276,7 @@ static void a_settle_waits_for_a_renewal_and_ends_the_claim(void **state)
 /* A renewal that is under way saves the claim from the sweep. */
 static void a_sweep_skips_a_claim_that_is_being_renewed(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     expire(t);
@@ -409,7 +296,7 @@ static void a_sweep_skips_a_claim_that_is_being_renewed(void **state)
 /* The settle waits, and sees that the end was asked for; done stays done. */
 static void a_settle_waits_for_a_cancel_and_heeds_it(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     for (int done = 0; done <= 1; done++) {
         struct claimed c = one_claimed(t);
@@ -434,7 +321,7 @@ static void a_settle_waits_for_a_cancel_and_heeds_it(void **state)
 /* The cancel waits at its commit, and finds the job waiting again: it is over at once. */
 static void a_cancel_waits_for_a_settle(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     exec_on(t->a, "BEGIN");
@@ -454,7 +341,7 @@ static void a_cancel_waits_for_a_settle(void **state)
 /* Neither is lost and neither waits: the sweep leaves the job to the cancel, then ends it. */
 static void a_sweep_skips_what_is_being_cancelled_and_ends_it_next(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
     struct claimed c = one_claimed(t);
 
     expire(t);
@@ -469,7 +356,7 @@ static void a_sweep_skips_what_is_being_cancelled_and_ends_it_next(void **state)
 /* ── enqueue and sleeper mark ── */
 
 /* How many came so far. They come in the order of their commits: all are there with the last. */
-static int notes(struct two *t)
+static int notes(struct sessions *t)
 {
     PGnotify *note;
     int n = 0;
@@ -489,7 +376,7 @@ static int notes(struct two *t)
 
 static void an_enqueue_before_the_mark_notifies_nobody(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     exec_on(t->b, "LISTEN pawl_wake");
     exec_on(t->a, "BEGIN");
@@ -504,7 +391,7 @@ static void an_enqueue_before_the_mark_notifies_nobody(void **state)
 
 static void an_enqueue_beside_an_uncommitted_mark_is_seen_by_the_look_after_it(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     exec_on(t->b, "LISTEN pawl_wake; BEGIN");
     assert_int_equal(step(t, t->b, marks(t, true)), 0);
@@ -516,7 +403,7 @@ static void an_enqueue_beside_an_uncommitted_mark_is_seen_by_the_look_after_it(v
 
 static void an_enqueue_after_the_mark_notifies(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     exec_on(t->b, "LISTEN pawl_wake");
     exec_on(t->a, "BEGIN; SELECT pg_current_xact_id()"); /* began before, enqueues after */
@@ -536,7 +423,7 @@ static void an_enqueue_after_the_mark_notifies(void **state)
 
 static void a_commit_behind_the_watermark_is_seen_from_the_beginning_only(void **state)
 {
-    struct two *t = *state;
+    struct sessions *t = *state;
 
     exec_on(t->a, "BEGIN");
     assert_int_equal(step(t, t->a, enqueues(t)), 1);
@@ -552,7 +439,7 @@ static void a_commit_behind_the_watermark_is_seen_from_the_beginning_only(void *
     assert_int_equal(step(t, t->b, claims(t, 5, NULL)), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, two_setup, two_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, sessions_setup, sessions_teardown)
 
 int main(void)
 {
