@@ -161,13 +161,15 @@ BEGIN
     END IF;
     DELETE FROM pawl.child AS c WHERE c.parent_id = parent;
     IF cancel THEN
-        -- One that somebody else is just changing is left alone: it ends by itself, and counts for nothing.
         SELECT array_agg(k.id) INTO left_over
         FROM (SELECT j.id FROM pawl.job AS j
               WHERE j.parent_id = parent AND j.join_of IS NOT NULL
               ORDER BY j.id FOR UPDATE SKIP LOCKED) AS k;
         UPDATE pawl.job AS j SET join_of = NULL WHERE j.id = ANY (left_over);
         PERFORM pawl.cancel(k.id, 'parent ' || parent) FROM unnest(left_over) AS k(id);
+        INSERT INTO pawl.orphan (child_id, parent_id)
+        SELECT j.id, parent FROM pawl.job AS j WHERE j.parent_id = parent AND j.join_of IS NOT NULL
+        ON CONFLICT DO NOTHING;
     END IF;
     RETURN true;
 END
@@ -1025,6 +1027,33 @@ $_$;
 
 ALTER FUNCTION pawl.name_check(what text, name text) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.orphans_end(most integer) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    noted   bigint[];
+    free    bigint[];
+    parents bigint[];
+BEGIN
+    SELECT array_agg(o.child_id) INTO noted
+    FROM (SELECT p.child_id FROM pawl.orphan AS p ORDER BY p.child_id LIMIT most FOR UPDATE SKIP LOCKED) AS o;
+    IF noted IS NULL THEN
+        RETURN 0;
+    END IF;
+    SELECT array_agg(k.id), array_agg(k.parent_id) INTO free, parents
+    FROM (SELECT j.id, j.parent_id FROM pawl.job AS j WHERE j.id = ANY (noted) ORDER BY j.id FOR UPDATE SKIP LOCKED) AS k;
+    UPDATE pawl.job AS j SET join_of = NULL WHERE j.id = ANY (free);
+    PERFORM pawl.cancel(k.id, 'parent ' || k.parent) FROM unnest(free, parents) AS k(id, parent);
+    DELETE FROM pawl.orphan AS o
+    WHERE o.child_id = ANY (noted)
+      AND (o.child_id = ANY (free) OR NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.child_id));
+    RETURN coalesce(cardinality(free), 0);
+END
+$$;
+
+ALTER FUNCTION pawl.orphans_end(most integer) OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.parks(kind text) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1656,6 +1685,16 @@ ALTER TABLE pawl.migration OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.migration IS 'What was done to this schema, in order';
 
+CREATE TABLE pawl.orphan (
+    child_id bigint NOT NULL,
+    parent_id bigint NOT NULL
+)
+WITH (fillfactor='70');
+
+ALTER TABLE pawl.orphan OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.orphan IS 'Children that are to be cancelled, as their parent went on without them, and were locked when it did';
+
 CREATE TABLE pawl.queue (
     name text NOT NULL,
     paused_at timestamp with time zone,
@@ -1782,6 +1821,9 @@ ALTER TABLE ONLY pawl.lane_stir
 
 ALTER TABLE ONLY pawl.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY pawl.orphan
+    ADD CONSTRAINT orphan_pkey PRIMARY KEY (child_id);
 
 ALTER TABLE ONLY pawl.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
@@ -1979,6 +2021,10 @@ REVOKE ALL ON FUNCTION pawl.name_check(what text, name text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.name_check(what text, name text) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.name_check(what text, name text) TO pawl_enqueuer;
 
+REVOKE ALL ON FUNCTION pawl.orphans_end(most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.orphans_end(most integer) TO pawl_worker;
+GRANT ALL ON FUNCTION pawl.orphans_end(most integer) TO pawl_server;
+
 REVOKE ALL ON FUNCTION pawl.parks(kind text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.parks(kind text) TO pawl_worker;
 
@@ -2164,6 +2210,9 @@ GRANT SELECT ON TABLE pawl.migration TO pawl_worker;
 GRANT SELECT ON TABLE pawl.migration TO pawl_producer;
 GRANT SELECT ON TABLE pawl.migration TO pawl_reader;
 GRANT SELECT ON TABLE pawl.migration TO pawl_enqueuer;
+
+GRANT SELECT,INSERT ON TABLE pawl.orphan TO pawl_worker;
+GRANT SELECT ON TABLE pawl.orphan TO pawl_reader;
 
 GRANT SELECT ON TABLE pawl.queue TO pawl_worker;
 GRANT SELECT ON TABLE pawl.queue TO pawl_reader;

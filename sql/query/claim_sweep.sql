@@ -3,11 +3,11 @@
 --          (parked, where its kind says so) when their attempts are used up, for a job that kills its worker must not come back for ever.
 -- Parameters: $1 int4 limit
 -- Rows: id int8, state text: what the job is now (retrying, failed, parked, cancelled); orphans bool: it is over and had
---       children, which are for children_end; true: with those that are left to be cancelled. And 0, lanes: some lane is for lanes_mend
+--       children, which are for children_end; true: with those that are left to be cancelled. And 0, lanes: some lane or orphan is for lanes_mend
 -- Locks: expired claims, then their jobs, skipping what others hold: a job that is being settled at this moment keeps its
 --        claim, and the next sweep looks at it again. It never waits, so it cannot deadlock with a settle.
 -- Index: claim and held are read whole (they are tiny); claim_pkey, held_pkey, job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
---        child_pkey, sleeper_pkey
+--        child_pkey, sleeper_pkey, job_parent
 -- Roles: worker
 WITH expired AS MATERIALIZED (
     SELECT c.token, c.claimed_at, c.job_ids, w.name AS worker
@@ -151,6 +151,14 @@ WITH expired AS MATERIALIZED (
     FROM gone AS g
     JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
     ON CONFLICT DO NOTHING
+), orphaned AS (
+    -- Those that a job which is over wanted cancelled: children_end may not come to it.
+    INSERT INTO pawl.orphan (child_id, parent_id)
+    SELECT j.id, g.id
+    FROM gone AS g
+    JOIN pawl.job AS j ON j.parent_id = g.id
+    WHERE g.riders & 32 <> 0 AND g.join_flags & 2 <> 0 AND j.join_of IS NOT NULL
+    ON CONFLICT DO NOTHING
 ), stirred AS (
     -- lanes_mend lets others in.
     INSERT INTO pawl.lane_stir (queue, name)
@@ -178,4 +186,4 @@ UNION ALL
 SELECT id, CASE WHEN waits_for = 1 THEN 'parked' ELSE 'retrying' END, NULL FROM back
 UNION ALL
 SELECT 0, 'lanes', NULL
-WHERE EXISTS (SELECT FROM stirred) OR EXISTS (SELECT FROM pawl.lane_stir)
+WHERE EXISTS (SELECT FROM stirred) OR EXISTS (SELECT FROM pawl.lane_stir) OR EXISTS (SELECT FROM pawl.orphan)

@@ -202,6 +202,38 @@ static void what_is_left_is_cancelled_where_that_is_asked_for(void **state)
     taken_clear(&running);
 }
 
+/* The parent cannot wait for them: each of them may be about to wait for it. */
+static void what_is_left_and_locked_is_cancelled_by_the_sweep(void **state)
+{
+    struct sessions *t = with_kids(state);
+    struct taken p;
+    int64_t id = 1;
+    char token[UUID_TEXT_LEN + 1];
+    const char *tokens[] = {token};
+    const bool cancel = true;
+
+    parent_spawns(t, 3, 2, JOIN_CANCEL);
+    child_ends(t, OUTCOME_DONE);
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id > 1");
+    parent_runs(t, &p);
+    uuid_format(&p.asked.token, token);
+    taken_clear(&p);
+    exec_on(t->c, "BEGIN; SELECT FROM pawl.job WHERE id = 3 FOR UPDATE");
+    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
+    step(t, t->b, STMT(children_end));
+    assert_int_equal(count_of(t->s, "pawl.orphan WHERE child_id = 3 AND parent_id = 1"), 1);
+    assert_int_equal(step(t, t->b, sweeps(t)), 1); /* it says that there is something to mend */
+    step(t, t->b, mends(t));
+    assert_int_equal(count_of(t->s, "pawl.orphan"), 1); /* still locked */
+    exec_on(t->c, "ROLLBACK");
+    step(t, t->b, mends(t));
+    assert_text(t->s,
+                "SELECT string_agg(id || ' ' || state, ', ' ORDER BY id) FROM pawl.history",
+                "2 done, 3 cancelled, 4 cancelled");
+    assert_int_equal(count_of(t->s, "pawl.orphan"), 0);
+    assert_int_equal(step(t, t->b, sweeps(t)), 0);
+}
+
 /* One statement changes a row once: the parent's is changed for both reasons. */
 static void a_child_that_ends_together_with_a_try_of_its_parent_is_shown_to_the_next(void **state)
 {
@@ -387,6 +419,7 @@ int main(void)
         session_test(the_first_that_fails_ends_the_wait_where_that_is_asked_for),
         session_test(a_quorum_ends_the_wait),
         session_test(what_is_left_is_cancelled_where_that_is_asked_for),
+        session_test(what_is_left_and_locked_is_cancelled_by_the_sweep),
         session_test(a_child_that_ends_together_with_a_try_of_its_parent_is_shown_to_the_next),
         session_test(a_child_that_ends_while_its_parent_goes_on_leaves_nothing_to_the_next_join),
         session_test(children_of_a_parent_that_another_worker_has_are_left_alone),

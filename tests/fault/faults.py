@@ -48,7 +48,8 @@ class Faults(Cast):
         if actor:
             actor.stop()
             if self.dice.random() < twice:
-                self.after(0, 0.2, lambda: actor.signal(signal.SIGTERM))
+                life = actor.lives
+                self.after(0, 0.2, lambda: actor.lives == life and actor.hurry())
         return actor
 
     def kill_worker(self):

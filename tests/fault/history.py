@@ -132,7 +132,7 @@ DUMP = [
                   (extract(epoch FROM pg_xact_commit_timestamp(xid)) * 1000000)::bigint AS commit_us,
                   (extract(epoch FROM began) * 1000000)::bigint AS began_us, xid,
                   statement, what, op, id, token, old_token, attempt, old_attempt, state, queue, lane, guard, parent_id,
-                  joins, awaits, step, waits_for, join_of, kids, join_at, join_flags, let_go, signal_id, name, shown, consumed,
+                  joins, awaits, step, waits_for, join_of, kids, join_at, join_flags, let_go, holders, signal_id, name, shown, consumed,
                   (extract(epoch FROM deadline_at) * 1000000)::bigint AS deadline_us,
                   CASE WHEN isfinite(due_at) THEN (extract(epoch FROM due_at) * 1000000)::bigint END AS due_us,
                   (extract(epoch FROM wait_until) * 1000000)::bigint AS wait_until_us,

@@ -121,25 +121,44 @@ def passed(row, jobs, found):
             found(6, f'job {row["id"]} entered lane {row["lane"]}, which job {job} holds for its next try: {row}', OTHER)
 
 
+class Bucket:
+    """A lane with a rate: who has a place in it, and how many entered with a token."""
+
+    def __init__(self):
+        self.holders, self.xid = set(), None
+        self.before = set()  # the transaction that changed it last
+        self.entered, self.fewest = 0, None
+
+    def change(self, row):
+        if row['xid'] != self.xid:
+            self.before, self.xid = self.holders, row['xid']
+        self.holders = set(row['holders'])
+
+    def had_place(self, row):
+        return row['id'] in (self.before if row['xid'] == self.xid else self.holders)
+
+    def enter(self, row):
+        """How many more than there were tokens."""
+        n = self.entered
+        self.entered += 1
+        before = n - RATE * row['began_us'] / 1000000
+        self.fewest = before if self.fewest is None else min(self.fewest, before)
+        return n + 1 - RATE * row['at_us'] / 1000000 - self.fewest - BURST
+
+
 def rates(history, found):
     """A bucket of tokens: whatever part of the time is looked at, no more enter than the burst and what the rate gives
-    meanwhile. The clock was read between the beginning of a claim and its row in the trace. Only the first start of a job
-    counts: one that comes back while it still holds its place needs no token."""
-    entered = collections.Counter()
-    known = set()
-    fewest = {}
+    meanwhile. The clock was read between the beginning of a claim and its row in the trace. One that comes back while it still
+    has its place needs no token: a worker gave it back, or died and the lane has not been mended yet."""
+    buckets = collections.defaultdict(Bucket)
     for row in history.trace:
-        if row['what'] != 'job' or row['lane'] is None or not row['lane'].startswith('trickle') or \
-                row['statement'] not in CLAIMS or row['old_token'] is not None or row['token'] is None:
+        if row['lane'] is None or not row['lane'].startswith('trickle'):
             continue
-        lane = (row['queue'], row['lane'])
-        if (lane, row['id']) in known:
-            continue
-        known.add((lane, row['id']))
-        n = entered[lane]
-        entered[lane] += 1
-        before = n - RATE * row['began_us'] / 1000000
-        fewest[lane] = min(fewest.get(lane, before), before)
-        more = n + 1 - RATE * row['at_us'] / 1000000 - fewest[lane] - BURST
-        if more > 0.01:
-            found(6, f'job {row["id"]} entered lane {lane} too soon: {more:.2f} above its rate: {row}', OTHER)
+        bucket = buckets[row['queue'], row['lane']]
+        if row['what'] == 'lane':
+            bucket.change(row)
+        elif row['what'] == 'job' and row['statement'] in CLAIMS and row['old_token'] is None and row['token'] is not None and \
+                not bucket.had_place(row):
+            more = bucket.enter(row)
+            if more > 0.01:
+                found(6, f'job {row["id"]} entered lane {row["lane"]} too soon: {more:.2f} above its rate: {row}', OTHER)

@@ -84,6 +84,19 @@ def rate(s, times_ms):
         s.settle(at_ms + 10, 'a', n, 1, f't{n}', **where)
 
 
+def comes_back(s, keeps_place):
+    """Four starts of three jobs: one of them is tried again at once."""
+    where = {'queue': 'q', 'lane': 'trickle0'}
+    for n in (1, 2, 3):
+        s.enqueue(0, n, **where)
+        s.claim(10, 'a', n, 1, f't{n}', **where)
+        s.row(11, 'job_claim_lanes', 'lane', 'UPDATE', holders=list(range(1, n + 1)), **where)
+        s.settle(12, 'a', n, 1, f't{n}', 'retrying' if n == 3 else 'done', **where)
+    s.row(13, 'lane_leave', 'lane', 'UPDATE', xid='leave', holders=[3] if keeps_place else [], **where)
+    s.claim(14, 'a', 3, 2, 't4', **where)
+    s.settle(15, 'a', 3, 2, 't4', **where)
+
+
 case('a strict lane in which one follows the other passes', lambda s: order_in(s, 'row0', 1, 2, 'done'))
 case('a retry lets others pass in a row', lambda s: order_in(s, 'row0', 1, 2))
 case('whoever was committed too late is passed', lambda s: order_in(s, 'row0', 2, 1, there_ms=30))
@@ -93,6 +106,8 @@ case('6: one that is put off in a row and overtaken is seen', lambda s: order_in
 case('6: one that passes a retry in a tail is seen', lambda s: order_in(s, 'tail0', 1, 2), (6, 'other'))
 case('a burst and then one at a time pass in a lane with a rate', lambda s: rate(s, [10, 10, 10, 140, 265, 390]))
 case('6: one too many in a burst is seen', lambda s: rate(s, [10, 11, 12, 13]), (6, 'other'))
+case('one that still has its place comes back without a token', lambda s: comes_back(s, True))
+case('6: one that left and comes back without a token is seen', lambda s: comes_back(s, False), (6, 'other'))
 case('6: a rate that is too high is seen', lambda s: rate(s, [10, 10, 10] + list(range(110, 1000, 100))), (6, 'other'))
 case('6: two that a claim took together and that run at once in two processes are seen',
      lambda s: together(s, 40, 'b'), (6, DOUBLE))

@@ -115,6 +115,7 @@ class Actor:
         self.process = None
         self.frozen = False
         self.stopping_since = None  # it was told to end
+        self.hurried = False        # and once more: it need not end in good order
         self.back_at = 0            # when it is started again, if not at once
 
     def start(self):
@@ -126,6 +127,7 @@ class Actor:
                                             stdout=log, stderr=log, start_new_session=True)
         self.frozen = False
         self.stopping_since = None
+        self.hurried = False
         self.back_at = 0
 
     def alive(self):
@@ -141,6 +143,10 @@ class Actor:
 
     def stop(self):
         self.stopping_since = time.monotonic()
+        self.signal(signal.SIGTERM)
+
+    def hurry(self):
+        self.hurried = True
         self.signal(signal.SIGTERM)
 
     def kill(self):

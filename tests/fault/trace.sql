@@ -9,7 +9,7 @@ CREATE TABLE soak.trace (
     began       timestamptz NOT NULL DEFAULT statement_timestamp(), -- its snapshot is later
     xid         xid NOT NULL DEFAULT pg_current_xact_id()::xid,
     statement   text,
-    what        text NOT NULL, -- job, claim, held, history, signal
+    what        text NOT NULL, -- job, claim, held, history, signal, lane, orphan
     op          text NOT NULL, -- INSERT, UPDATE, DELETE
     id          bigint,
     token       uuid,
@@ -36,6 +36,7 @@ CREATE TABLE soak.trace (
     join_at     integer,
     join_flags  smallint,
     let_go      boolean,     -- of a lease of its own: that of the claim does not count any more
+    holders     bigint[],    -- of a lane with a rate: who has a place
     -- of signals; id is that of the machine
     signal_id   bigint,
     name        text,
@@ -108,6 +109,27 @@ END
 $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.signal
     FOR EACH ROW EXECUTE FUNCTION soak.trace_signal();
+
+-- Whoever has a place in a lane enters without a token of its rate.
+CREATE FUNCTION soak.trace_lane() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO soak.trace (statement, what, op, queue, lane, holders)
+    VALUES (soak.statement(), 'lane', tg_op, new.queue, new.name, new.holders);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER INSERT OR UPDATE ON pawl.lane
+    FOR EACH ROW WHEN (new.rate_per_s IS NOT NULL) EXECUTE FUNCTION soak.trace_lane();
+
+CREATE FUNCTION soak.trace_orphan() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO soak.trace (statement, what, op, id, parent_id)
+    VALUES (soak.statement(), 'orphan', tg_op, coalesce(new.child_id, old.child_id), coalesce(new.parent_id, old.parent_id));
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER INSERT OR DELETE ON pawl.orphan
+    FOR EACH ROW EXECUTE FUNCTION soak.trace_orphan();
 
 -- Lanes are for one at a time, but for the wide ones. In a row and in a tail the order counts; whoever is to be tried again
 -- lets others pass in a row, and holds them up in a tail. The checker knows these numbers (lanes.py).
