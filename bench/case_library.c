@@ -263,13 +263,28 @@ static enum pawl_outcome noop(struct pawl_run *run, void *data)
     return pawl_run_done(run, NULL, 0);
 }
 
+/* Both are timed to the commit of the last outcome. Only the worker's own thread writes, until it is over. */
+struct finish {
+    int64_t jobs;
+    int64_t n;
+    int64_t reached_us;
+};
+
+static void on_settled(void *data, const struct pawl_settled *settled)
+{
+    struct finish *finish = data;
+
+    if (settled->state != NULL && ++finish->n == finish->jobs)
+        finish->reached_us = bench_now_us();
+}
+
 static int
 drain_by_worker(const struct drain *d, int64_t jobs, double *ret_rate, struct pawl_err *err)
 {
     static const char *const queues[] = {BENCH_QUEUE};
     struct pawl_worker_options options = PAWL_WORKER_OPTIONS_INIT;
     struct pawl_worker *worker = NULL;
-    struct pawl_stats stats = PAWL_STATS_INIT;
+    struct finish finish = {.jobs = jobs};
 
     options.conninfo = d->conninfo;
     options.queues = queues;
@@ -277,6 +292,8 @@ drain_by_worker(const struct drain *d, int64_t jobs, double *ret_rate, struct pa
     options.concurrency = CREW_THREADS;
     options.prefetch = CREW_AHEAD;
     options.until_empty = true;
+    options.settled = on_settled;
+    options.settled_data = &finish;
     int rc = pawl_worker_new(&options, &worker, err);
 
     if (rc == 0)
@@ -287,16 +304,11 @@ drain_by_worker(const struct drain *d, int64_t jobs, double *ret_rate, struct pa
         rc = pawl_worker_start(worker, err);
     if (rc == 0)
         rc = pawl_worker_wait(worker, WORKER_WAIT_MS, err);
-    *ret_rate = (double)jobs * US_PER_S / (double)(bench_now_us() - begun_us);
-    if (rc == 0) {
-        pawl_worker_stats(worker, &stats);
-        if (stats.done != (uint64_t)jobs)
-            rc = err_set(err,
-                         PAWL_EFAILED,
-                         "%llu of %lld jobs were done",
-                         (unsigned long long)stats.done,
-                         (long long)jobs);
-    }
+    if (rc == 0 && finish.n != jobs)
+        rc = err_set(
+            err, PAWL_EFAILED, "%lld of %lld jobs were done", (long long)finish.n, (long long)jobs);
+    if (rc == 0)
+        *ret_rate = (double)jobs * US_PER_S / (double)(finish.reached_us - begun_us);
     pawl_worker_free(worker);
     return rc;
 }
