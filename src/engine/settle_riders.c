@@ -3,9 +3,8 @@
 
 #include "store/statements.h"
 
-/* Children that nobody waits for any more simply do not count; only their end is work. */
-/* Also of those that leave them alone: one that ends at this very moment would else leave its result
- * behind, for the next join to find. The step's own statement does not see what was committed while it
+/* Also of those that leave their children alone: one that ends at this very moment would else leave its
+ * result behind, for the next join to find. The step's own statement does not see what was committed while it
  * waited for the machine's row; this one, before it, has locked that row. */
 static bool has_children_to_end(const struct slot *slot)
 {

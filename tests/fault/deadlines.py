@@ -6,7 +6,7 @@ import collections
 from lanes import CLAIMS
 
 LOST, DOUBLE, OTHER = 'lost', 'double', 'other'
-SLACK_US = 20000  # a transaction's time is a little before that of its statement
+SLACK_US = 1000
 WAITS = (3, 4)    # for a signal, for children
 
 
@@ -26,8 +26,8 @@ def check(history, found):
             found(12, f'job {job} waits beyond its deadline: {row}', LOST)
     for start in history.starts:
         claim = rights.get((start.id, start.token))
-        if claim is not None and claim['began_us'] > claim['deadline_us'] + SLACK_US:
-            found(12, f'job {start.id} was started {claim["began_us"] - claim["deadline_us"]} µs after its deadline: '
+        if claim is not None and claim['since_us'] > claim['deadline_us'] + SLACK_US:
+            found(12, f'job {start.id} was started {claim["since_us"] - claim["deadline_us"]} µs after its deadline: '
                       f'{start}', OTHER)
     for row in history.finished:
         job = row['id']

@@ -130,7 +130,8 @@ DUMP = [
     """SELECT row_to_json(r) FROM (
            SELECT 'trace' AS "table", seq, (extract(epoch FROM at) * 1000000)::bigint AS at_us,
                   (extract(epoch FROM pg_xact_commit_timestamp(xid)) * 1000000)::bigint AS commit_us,
-                  (extract(epoch FROM began) * 1000000)::bigint AS began_us, xid,
+                  (extract(epoch FROM began) * 1000000)::bigint AS began_us,
+                  (extract(epoch FROM since) * 1000000)::bigint AS since_us, xid,
                   statement, what, op, id, token, old_token, attempt, old_attempt, state, queue, lane, guard, parent_id,
                   joins, awaits, step, waits_for, join_of, kids, join_at, join_flags, let_go, holders, signal_id, name, shown, consumed,
                   (extract(epoch FROM deadline_at) * 1000000)::bigint AS deadline_us,

@@ -7,6 +7,7 @@ CREATE TABLE soak.trace (
     seq         bigint GENERATED ALWAYS AS IDENTITY,
     at          timestamptz NOT NULL DEFAULT clock_timestamp(),
     began       timestamptz NOT NULL DEFAULT statement_timestamp(), -- its snapshot is later
+    since       timestamptz NOT NULL DEFAULT transaction_timestamp(), -- what now() is in it
     xid         xid NOT NULL DEFAULT pg_current_xact_id()::xid,
     statement   text,
     what        text NOT NULL, -- job, claim, held, history, signal, lane, orphan
