@@ -42,6 +42,16 @@ teardown()
     [ ! -e "$DIR/b-install" ]
 }
 
+@test "a revision that there is not is refused before anything is built" {
+    PAWL_BUILD=$DIR/b run "$ROOT/dev" against no-such-revision drain
+    [ "$status" -eq 1 ]
+    [[ $output == *"there is no revision 'no-such-revision'"* ]]
+    PAWL_BUILD=$DIR/b run "$ROOT/dev" against
+    [ "$status" -eq 1 ]
+    [[ $output == *"which revision?"* ]]
+    [ -z "$(ls "$DIR")" ]
+}
+
 @test "clean removes build directories and nothing else" {
     mkdir -p "$DIR/b/meson-private" "$DIR/b-asan/meson-private" "$DIR/b-notes"
     PAWL_BUILD=$DIR/b run "$ROOT/dev" clean
