@@ -738,7 +738,8 @@ BEGIN
             -- No condition on due_at that an index could serve: or the planner might take job_pick, and read all who wait.
             SELECT j.id
             FROM pawl.job AS j
-            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2 AND (j.due_at = 'infinity') IS TRUE
+            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2
+              AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE
             ORDER BY j.id
             LIMIT r.n
             FOR UPDATE SKIP LOCKED
@@ -760,7 +761,7 @@ BEGIN
         WHERE n.id IS NULL
           AND EXISTS (SELECT FROM pawl.job AS j
                       WHERE j.queue = n.queue AND j.lane = n.name AND j.waits_for = 2
-                        AND (j.due_at = 'infinity') IS TRUE)
+                        AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE)
         RETURNING 1
     )
     SELECT (SELECT count(*) FROM up WHERE (SELECT count(*) FROM told) >= 0), (SELECT count(*) FROM missed)
