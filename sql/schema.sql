@@ -1397,7 +1397,8 @@ CREATE TABLE pawl.history (
     cancel_by text,
     step text,
     last_state bytea,
-    timeline text
+    timeline text,
+    ticket bytea
 )
 PARTITION BY RANGE (expires_on);
 
@@ -1428,7 +1429,8 @@ CREATE TABLE pawl.history_default (
     cancel_by text,
     step text,
     last_state bytea,
-    timeline text
+    timeline text,
+    ticket bytea
 );
 
 ALTER TABLE pawl.history_default OWNER TO pawl_owner;

@@ -135,6 +135,10 @@ AS $$
     SELECT substr(sha256(uuid_send(token) || int8send(job) || convert_to(coalesce(step, ''), 'UTF8')), 1, 13)
 $$;
 
+-- Of a machine that has gone on and ended with an outcome of its last step: the ticket of that step. Attempts begin anew with each step, so
+-- they do not tell a report that is repeated from one of another step.
+ALTER TABLE pawl.history ADD COLUMN ticket bytea;
+
 -- What an operator wants of a worker; servers hear of it by pawl_serve and tell the worker.
 CREATE TABLE pawl.worker_wish (
     worker  text PRIMARY KEY,
