@@ -76,6 +76,7 @@ CREATE FUNCTION pawl.cancel(job bigint, by_whom text DEFAULT NULL::text) RETURNS
     AS $$
 DECLARE
     held uuid;
+    runs boolean;
     who text := coalesce(by_whom, session_user);
 BEGIN
     FOR look IN 1 .. 100 LOOP
@@ -84,6 +85,13 @@ BEGIN
             PERFORM pawl.raise_not_live(job);
         END IF;
         IF held IS NOT NULL THEN
+            BEGIN
+                PERFORM FROM pawl.job AS j WHERE j.id = job AND j.token = held FOR KEY SHARE;
+                runs := FOUND;
+                RAISE SQLSTATE 'PW000';
+            EXCEPTION WHEN SQLSTATE 'PW000' THEN
+                CONTINUE WHEN NOT runs;
+            END;
             INSERT INTO pawl.stop (job_id, token, by_whom) VALUES (job, held, who) ON CONFLICT DO NOTHING;
             RETURN 'cancelling';
         END IF;
