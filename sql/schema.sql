@@ -76,6 +76,7 @@ CREATE FUNCTION pawl.cancel(job bigint, by_whom text DEFAULT NULL::text) RETURNS
     AS $$
 DECLARE
     held uuid;
+    runs boolean;
     who text := coalesce(by_whom, session_user);
 BEGIN
     FOR look IN 1 .. 100 LOOP
@@ -84,6 +85,13 @@ BEGIN
             PERFORM pawl.raise_not_live(job);
         END IF;
         IF held IS NOT NULL THEN
+            BEGIN
+                PERFORM FROM pawl.job AS j WHERE j.id = job AND j.token = held FOR KEY SHARE;
+                runs := FOUND;
+                RAISE SQLSTATE 'PW000';
+            EXCEPTION WHEN SQLSTATE 'PW000' THEN
+                CONTINUE WHEN NOT runs;
+            END;
             INSERT INTO pawl.stop (job_id, token, by_whom) VALUES (job, held, who) ON CONFLICT DO NOTHING;
             RETURN 'cancelling';
         END IF;
@@ -751,7 +759,8 @@ BEGIN
             -- No condition on due_at that an index could serve: or the planner might take job_pick, and read all who wait.
             SELECT j.id
             FROM pawl.job AS j
-            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2 AND (j.due_at = 'infinity') IS TRUE
+            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2
+              AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE
             ORDER BY j.id
             LIMIT r.n
             FOR UPDATE SKIP LOCKED
@@ -773,7 +782,7 @@ BEGIN
         WHERE n.id IS NULL
           AND EXISTS (SELECT FROM pawl.job AS j
                       WHERE j.queue = n.queue AND j.lane = n.name AND j.waits_for = 2
-                        AND (j.due_at = 'infinity') IS TRUE)
+                        AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE)
         RETURNING 1
     )
     SELECT (SELECT count(*) FROM up WHERE (SELECT count(*) FROM told) >= 0), (SELECT count(*) FROM missed)
@@ -1436,7 +1445,8 @@ CREATE TABLE pawl.history (
     cancel_by text,
     step text,
     last_state bytea,
-    timeline text
+    timeline text,
+    ticket bytea
 )
 PARTITION BY RANGE (expires_on);
 
@@ -1467,7 +1477,8 @@ CREATE TABLE pawl.history_default (
     cancel_by text,
     step text,
     last_state bytea,
-    timeline text
+    timeline text,
+    ticket bytea
 );
 
 ALTER TABLE pawl.history_default OWNER TO pawl_owner;

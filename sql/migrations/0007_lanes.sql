@@ -4,7 +4,8 @@
 -- keeps the lock until it commits. Whoever leaves the lane at that moment cannot call the sibling, and nobody would later.
 
 -- As before (0004_machines); and a lane with room whose waiting jobs are all locked by others is marked for lanes_mend. The
--- answer is how many were called; or, negative, how many lanes were marked.
+-- answer is how many were called; or, negative, how many lanes were marked. Who waits for a lane is due at its deadline, if it has
+-- one: a claim takes it then, wherever its lane is, and it fails.
 CREATE OR REPLACE FUNCTION pawl.lanes_call(queues text[], lanes text[]) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -34,7 +35,8 @@ BEGIN
             -- No condition on due_at that an index could serve: or the planner might take job_pick, and read all who wait.
             SELECT j.id
             FROM pawl.job AS j
-            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2 AND (j.due_at = 'infinity') IS TRUE
+            WHERE j.queue = r.queue AND j.lane = r.name AND j.waits_for = 2
+              AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE
             ORDER BY j.id
             LIMIT r.n
             FOR UPDATE SKIP LOCKED
@@ -56,7 +58,7 @@ BEGIN
         WHERE n.id IS NULL
           AND EXISTS (SELECT FROM pawl.job AS j
                       WHERE j.queue = n.queue AND j.lane = n.name AND j.waits_for = 2
-                        AND (j.due_at = 'infinity') IS TRUE)
+                        AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE)
         RETURNING 1
     )
     SELECT (SELECT count(*) FROM up WHERE (SELECT count(*) FROM told) >= 0), (SELECT count(*) FROM missed)

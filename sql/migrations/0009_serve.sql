@@ -82,6 +82,44 @@ AS $$
     SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM forgotten)
 $$;
 
+-- === cancelling one =====================================================================================================
+
+-- As before (0006_cancel), and one that is just being settled is waited for: what it came to is the answer, not that it ran. The
+-- lock is given back at once, with the subtransaction that took it, so that a transaction that stays open keeps no settle waiting.
+CREATE OR REPLACE FUNCTION pawl.cancel(job bigint, by_whom text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    held uuid;
+    runs boolean;
+    who text := coalesce(by_whom, session_user);
+BEGIN
+    FOR look IN 1 .. 100 LOOP
+        SELECT j.token INTO held FROM pawl.job AS j WHERE j.id = job;
+        IF NOT FOUND THEN
+            PERFORM pawl.raise_not_live(job);
+        END IF;
+        IF held IS NOT NULL THEN
+            BEGIN
+                PERFORM FROM pawl.job AS j WHERE j.id = job AND j.token = held FOR KEY SHARE;
+                runs := FOUND;
+                RAISE SQLSTATE 'PW000';
+            EXCEPTION WHEN SQLSTATE 'PW000' THEN
+                CONTINUE WHEN NOT runs;
+            END;
+            INSERT INTO pawl.stop (job_id, token, by_whom) VALUES (job, held, who) ON CONFLICT DO NOTHING;
+            RETURN 'cancelling';
+        END IF;
+        -- Not while somebody claims or settles it: then it is something else in a moment.
+        IF pawl.job_end(job, 'cancelled', who) THEN
+            RETURN 'cancelled';
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'job % changes too fast', job USING ERRCODE = '40001', HINT = 'Try again.';
+END
+$$;
+
 -- === cancelling many ====================================================================================================
 
 -- pawl.cancel for each, in the order of their ids so that two who do it do not wait for each other. One that cannot be
@@ -134,6 +172,10 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT substr(sha256(uuid_send(token) || int8send(job) || convert_to(coalesce(step, ''), 'UTF8')), 1, 13)
 $$;
+
+-- Of a machine that has gone on and ended with an outcome of its last step: the ticket of that step. Attempts begin anew with each step, so
+-- they do not tell a report that is repeated from one of another step.
+ALTER TABLE pawl.history ADD COLUMN ticket bytea;
 
 -- What an operator wants of a worker; servers hear of it by pawl_serve and tell the worker.
 CREATE TABLE pawl.worker_wish (

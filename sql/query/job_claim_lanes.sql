@@ -1,5 +1,5 @@
 -- Purpose: job_claim for a queue that has jobs in lanes too: a job whose lane is full is moved behind, once, instead of being
---          taken; whoever leaves the lane calls it (lane_leave).
+--          taken; whoever leaves the lane calls it (lane_leave). One whose deadline has passed needs no place: it is taken to fail.
 -- Parameters: $1 to $6 as job_claim; $7 timestamptz[] and $8 int8[]: where to start from, for each of $9
 --             int2[] priorities as they stand in the index, the most urgent first: 19 (in a lane), 9, 18, 8, … 0;
 --             $10 int4 how many of a lane may come together, to be run one after the other by one worker: of lanes with one place,
@@ -21,7 +21,9 @@
 -- that quadratic. The jobs of a lane are asked for without a condition on due_at that an index could serve (IS TRUE), or the planner might take
 -- job_pick and read all who wait in the queue.
 WITH picked AS MATERIALIZED (
-    SELECT p.ctid AS tid, p.id, p.lane, p.priority, p.due_at, pg_catalog.row_number() OVER () AS n
+    -- lane: whose place it needs. Whose deadline has passed is not run, and is at most in the way of the lane's order.
+    SELECT p.ctid AS tid, p.id, CASE WHEN (p.deadline_at <= pg_catalog.now()) IS NOT TRUE THEN p.lane END AS lane, p.lane AS late_of,
+           p.priority, p.due_at, pg_catalog.row_number() OVER () AS n
     FROM (SELECT i.priority, i.id,
                  -- Whoever is called into a lane is due from that moment on, and seen when the caller has committed.
                  CASE WHEN i.priority >= 10 THEN least(i.due_at, pg_catalog.now() - interval '1 second')
@@ -29,7 +31,7 @@ WITH picked AS MATERIALIZED (
           FROM ROWS FROM (pg_catalog.unnest($9::int2[]), pg_catalog.unnest($7::timestamptz[]),
                           pg_catalog.unnest($8::int8[])) AS i(priority, due_at, id)) AS level
     CROSS JOIN LATERAL (
-        SELECT c.ctid, c.id, c.lane, c.priority, c.due_at
+        SELECT c.ctid, c.id, c.lane, c.priority, c.due_at, c.deadline_at
         FROM pawl.job AS c
         WHERE c.queue = $1::text
           AND c.priority = level.priority
@@ -190,7 +192,7 @@ WITH picked AS MATERIALIZED (
         SELECT j.id, j.ctid AS tid
         FROM pawl.job AS j
         WHERE s.headless AND s.n > 0 AND s.room > s.n AND s.wait_s IS NULL
-          AND j.queue = $1::text AND j.lane = s.lane AND j.waits_for = 2 AND (j.due_at = 'infinity') IS TRUE
+          AND j.queue = $1::text AND j.lane = s.lane AND j.waits_for = 2 AND (j.due_at IN ('infinity', j.deadline_at)) IS TRUE
         ORDER BY j.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED
@@ -218,7 +220,13 @@ WITH picked AS MATERIALIZED (
       AND s.lane IN (SELECT d.lane FROM doors AS d WHERE d.strict)
       AND EXISTS (SELECT FROM pawl.job AS e
                   WHERE e.queue = $1::text AND e.lane = s.lane AND e.id < s.last
-                    AND e.waits_for = 2 AND (e.due_at = 'infinity') IS TRUE)
+                    AND e.waits_for = 2 AND (e.due_at IN ('infinity', e.deadline_at)) IS TRUE)
+    UNION ALL
+    -- The one that was called by the clock may be among those whose deadline has passed: lanes_mend calls another.
+    SELECT $1::text, l.name
+    FROM pawl.lane AS l
+    WHERE l.queue = $1::text AND l.rate_per_s IS NOT NULL
+      AND l.name = ANY (ARRAY(SELECT DISTINCT p.late_of FROM picked AS p WHERE p.lane IS NULL AND p.late_of IS NOT NULL))
 ), crowd AS MATERIALIZED (
     SELECT c.tid
     FROM summed AS s
@@ -227,6 +235,7 @@ WITH picked AS MATERIALIZED (
         FROM pawl.job AS j
         WHERE j.queue = $1::text AND j.lane = s.lane AND j.id > s.last
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= pg_catalog.now()) IS TRUE
+          AND (j.deadline_at <= pg_catalog.now()) IS NOT TRUE
         ORDER BY j.id
         LIMIT least(1000, 64 * s.behind)
         FOR UPDATE SKIP LOCKED
@@ -242,9 +251,10 @@ WITH picked AS MATERIALIZED (
     UPDATE pawl.job AS j
     SET lane_due_at = coalesce(j.lane_due_at, j.due_at),
         waits_for = 2::int2,
-        due_at = coalesce(pg_catalog.clock_timestamp()
-                          + (SELECT t.waits[pg_catalog.array_position(t.ids, j.id)] FROM timed AS t) * interval '1 second',
-                          'infinity')
+        due_at = least(j.deadline_at,
+                       coalesce(pg_catalog.clock_timestamp()
+                                + (SELECT t.waits[pg_catalog.array_position(t.ids, j.id)] FROM timed AS t) * interval '1 second',
+                                'infinity'))
     WHERE j.ctid = ANY (ARRAY(
         SELECT y.tid FROM decided AS y WHERE NOT y.enters
         UNION ALL

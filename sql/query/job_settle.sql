@@ -36,6 +36,7 @@ WITH input AS MATERIALIZED (
            OR (i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts) AND NOT pawl.parks(j.kind))
     RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload,
               j.errors, j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.step, j.state AS last_state,
+              CASE WHEN j.step IS NOT NULL THEN pawl.ticket(j.token, j.id, j.step) END AS ticket,
               j.timeline || (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000000)::int8
               || E'\t' || i.line || E'\n' AS timeline,
               i.n, i.outcome, i.result, i.error, i.run_us,
@@ -45,7 +46,7 @@ WITH input AS MATERIALIZED (
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
-                              step, last_state, timeline)
+                              step, last_state, timeline, ticket)
     SELECT g.id, g.created_at, g.due_at,
            t.now - g.run_us::float8 * interval '1 microsecond', t.now,
            (t.now AT TIME ZONE 'UTC')::date + greatest(coalesce(q.keep_days, 7), 1),
@@ -56,7 +57,7 @@ WITH input AS MATERIALIZED (
                                      g.error, $8::text, g.run_us)
                 ELSE g.errors END,
            g.lane, g.parent_id, g.meta, CASE WHEN g.state = 'cancelled' THEN g.cancel_by END,
-           g.step, CASE WHEN g.state <> 'done' THEN g.last_state END, g.timeline
+           g.step, CASE WHEN g.state <> 'done' THEN g.last_state END, g.timeline, g.ticket
     FROM gone AS g
     CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now) AS t
     LEFT JOIN pawl.queue AS q ON q.name = g.queue

@@ -26,7 +26,7 @@ struct machine {
     bool waited;       /* it waited for a signal */
     bool timed_out;    /* none came in time */
     bool cancelled;    /* its end was asked for before it could be told */
-    bool expired;      /* the deadline of the machine has passed */
+    bool expired;      /* its deadline has passed; also a plain job may have one */
     const char
         *children; /* finished ones: a JSON array of id, kind, state, result, error; NULL: none */
     int32_t children_left;

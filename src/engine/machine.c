@@ -20,7 +20,8 @@ bool coordinator_screen(struct coordinator *c, struct slot *slot)
         outcome.kind = OUTCOME_CANCEL;
     } else if (machine->expired) {
         outcome.kind = OUTCOME_FAIL;
-        outcome.error = "the deadline of the machine has passed";
+        outcome.error = machine->step != NULL ? "the deadline of the machine has passed"
+                                              : "the deadline of the job has passed";
     } else if (machine->waited && machine->signals == NULL && !machine->timed_out) {
         /* A signal came while it was put to wait, and it was not for this wait. */
         outcome.kind = OUTCOME_WAIT_ON;

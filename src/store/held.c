@@ -111,6 +111,7 @@ size_t job_held_item(const PGresult *r, int row)
 void job_reported_bind(struct params *p, const struct held_job *jobs, size_t n)
 {
     bind_ids(p, jobs, n);
+    bind_tickets(p, jobs, n);
 }
 
 void job_reported_row(const PGresult *r,
@@ -123,5 +124,6 @@ void job_reported_row(const PGresult *r,
         .queue = result_text(r, row, 3),
         .state = result_text(r, row, 1),
         .attempt = result_i32(r, row, 2),
+        .other = result_bool(r, row, 4),
     };
 }

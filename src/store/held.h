@@ -53,6 +53,7 @@ struct job_reported {
     const char *queue;
     const char *state; /* NULL: it lives */
     int32_t attempt;
+    bool other; /* a machine that is over, and was not by an outcome under this ticket */
 };
 
 void job_reported_row(const PGresult *r,

@@ -301,6 +301,45 @@ static void cancel_meets_a_job_in_every_state(void **state)
 }
 
 /* A step that parks at the very moment when its end is asked for is not parked for ever. */
+/* The cancel waits for the settle, and does not say that the job runs. */
+static void a_job_that_ends_while_it_is_cancelled_is_said_to_be_finished(void **state)
+{
+    struct sessions *t = *state;
+    struct taken m;
+
+    testdb_exec(&t->s->db,
+                "INSERT INTO pawl.job (id, queue, kind, payload) VALUES (1, 'q', 'k', '{}')");
+    take(t, &m, t->a, 1);
+    exec_on(t->a, "BEGIN");
+    assert_int_equal(step(t, t->a, settles(t, &m, 0, as(OUTCOME_DONE))), 1);
+    start_sql(t->b, "SELECT pawl.cancel(1, 'me')");
+    assert_waits(t, t->b, t->a);
+    exec_on(t->a, "COMMIT");
+    PGresult *r = PQgetResult(t->b);
+
+    assert_int_equal(PQresultStatus(r), PGRES_FATAL_ERROR);
+    assert_string_equal(PQresultErrorField(r, PG_DIAG_SQLSTATE), "PW002");
+    PQclear(r);
+    assert_null(PQgetResult(t->b));
+    taken_clear(&m);
+}
+
+/* Whoever cancels looks at the job's row, and lets go of it. */
+static void a_cancel_in_a_long_transaction_holds_up_no_settle(void **state)
+{
+    struct sessions *t = *state;
+    struct taken m;
+
+    testdb_exec(&t->s->db,
+                "INSERT INTO pawl.job (id, queue, kind, payload) VALUES (1, 'q', 'k', '{}')");
+    take(t, &m, t->a, 1);
+    exec_on(t->b, "BEGIN; SELECT pawl.cancel(1, 'me')");
+    assert_int_equal(step(t, t->a, settles(t, &m, 0, as(OUTCOME_DONE))), 1);
+    exec_on(t->b, "COMMIT");
+    assert_text(t->s, "SELECT state FROM pawl.history", "done");
+    taken_clear(&m);
+}
+
 static void a_cancel_that_comes_while_a_step_parks_is_heard(void **state)
 {
     struct sessions *t = *state;
@@ -350,6 +389,8 @@ int main(void)
         session_test(a_parent_that_is_cancelled_waits_for_a_child_that_counts_down),
         session_test(a_child_of_an_earlier_join_does_not_count_for_the_next),
         session_test(cancel_meets_a_job_in_every_state),
+        session_test(a_job_that_ends_while_it_is_cancelled_is_said_to_be_finished),
+        session_test(a_cancel_in_a_long_transaction_holds_up_no_settle),
         session_test(a_cancel_that_comes_while_a_step_parks_is_heard),
         session_test(a_cancel_that_waits_for_a_step_to_park_ends_the_machine),
     };

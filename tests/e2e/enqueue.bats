@@ -147,7 +147,7 @@ count_jobs()
     run_pawl work --once -q -e 'k=echo $PAWL_JOB_ID >>ran'
     assert_status 0
     [ "$(cat ran)" = 2 ]
-    [ "$(job 1 'it["state"] + ": " + it["errors"][-1]["error"]')" = 'failed: the deadline of the machine has passed' ]
+    [ "$(job 1 'it["state"] + ": " + it["errors"][-1]["error"]')" = 'failed: the deadline of the job has passed' ]
     job_is 2 done
 }
 

@@ -4,10 +4,10 @@ import time
 
 from dispatch_test import enqueue, state
 from harness import run, until
-from served import Database, Served, pb
+from served import Database, Holding, Served, pb
 from streaming import Worker, report
 
-OK = pb.ITEM_STATUS_OK
+OK, STALE = pb.ITEM_STATUS_OK, pb.ITEM_STATUS_STALE
 
 
 def go(worker, job, **outcome):
@@ -38,6 +38,54 @@ def test_next():
         last = worker if not worker.jobs.empty() else other
         assert go(last, last.job(), done=pb.DoneOutcome(result=b'"end"')) == pb.JOB_STATE_DONE
         assert db.sql("SELECT count(*) FROM pawl.history WHERE timeline LIKE '%next%'") == '1'
+
+
+def test_former_step():
+    """a report under the ticket of a former step counts for nothing when the machine is over; that of the last step may be repeated"""
+    with Database() as db, Served(db) as one, Served(db) as two, two.calls() as calls, Worker(one.address) as worker:
+        job_id, = enqueue(db)
+        first = worker.job()
+        go(worker, first, next=pb.NextOutcome(step='two'))
+        second = worker.job()
+        assert go(worker, second, done=pb.DoneOutcome(result=b'2')) == pb.JOB_STATE_DONE
+        assert first.attempt == second.attempt == 1
+        # Another server knows of both only what the database says.
+        for outcome in ({'done': pb.DoneOutcome()}, {'next': pb.NextOutcome(step='two')}):
+            answer, = worker.report(report(first, **outcome), calls=calls)
+            assert answer.status == STALE, answer
+        answer, = worker.report(report(second, done=pb.DoneOutcome(result=b'2')), calls=calls)
+        assert (answer.status, answer.state) == (OK, pb.JOB_STATE_DONE), answer
+        assert db.sql(f'SELECT result FROM pawl.history WHERE id = {job_id}') == r'\x32'
+        # Not ended by any report: so none has ended it.
+        ended, = enqueue(db)
+        go(worker, worker.job(), next=pb.NextOutcome(step='two'))
+        last = worker.job()
+        db.sql('UPDATE pawl.job SET token = NULL; DELETE FROM pawl.claim')
+        db.sql(f"SELECT pawl.cancel({ended}, 'somebody')")
+        answer, = worker.report(report(last, cancel=pb.CancelOutcome()), calls=calls)
+        assert (answer.status, answer.state) == (STALE, pb.JOB_STATE_CANCELLED), answer
+
+
+def test_former_step_again():
+    """the report of a step that went on is answered as before while the server has no next step to send: it is not taken for that one's"""
+    with Database() as db, Served(db) as server, Worker(server.address) as worker:
+        job_id, = enqueue(db)
+        first = worker.job()
+        same = report(first, next=pb.NextOutcome(step='two', machine_data=b'1'))
+        running = (OK, pb.JOB_STATE_RUNNING)
+        # Its end is asked for: the step goes on, and then the server cancels the machine, which takes until we let it.
+        db.sql("""CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                      PERFORM pg_advisory_xact_lock_shared(77); RETURN OLD; END $$;
+                  CREATE TRIGGER hold BEFORE DELETE ON pawl.job FOR EACH ROW EXECUTE FUNCTION public.hold()""")
+        with Holding(db, 'SELECT pg_advisory_lock(77)'):
+            db.sql(f'SELECT pawl.cancel({job_id})')
+            # Twice in one call, and once more.
+            assert [(a.status, a.state) for a in worker.report(same, same)] == [running] * 2
+            until(lambda: db.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted") == '1',
+                  'the server is about to cancel it')
+            assert [(a.status, a.state) for a in worker.report(same)] == [running]
+            assert db.sql(f"SELECT step, pg_catalog.convert_from(state, 'UTF8') FROM pawl.job WHERE id = {job_id}") == 'two|1'
+        until(lambda: state(db, job_id) == 'cancelled', 'it is cancelled')
 
 
 def test_await():

@@ -369,7 +369,7 @@ void report_not_found(struct dispatch *d,
                    PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
                    PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
                    "there is no such job");
-    } else if (reported->state != NULL &&
+    } else if (reported->state != NULL && !reported->other &&
                reported->attempt == ticket_attempt(&lookup->job.ticket) &&
                leads_to(report, reported->state)) {
         d->counters.reports_again++;
