@@ -173,8 +173,8 @@ AS $$
     SELECT substr(sha256(uuid_send(token) || int8send(job) || convert_to(coalesce(step, ''), 'UTF8')), 1, 13)
 $$;
 
--- Of a machine that has gone on and ended with an outcome of its last step: the ticket of that step. Attempts begin anew with each step, so
--- they do not tell a report that is repeated from one of another step.
+-- The ticket under which a job ended, where the attempt does not tell a report that is repeated from one that came too late: of a machine that
+-- had gone on, for attempts begin anew with each step; and of what did not end as done, which others may have done to it since.
 ALTER TABLE pawl.history ADD COLUMN ticket bytea;
 
 -- What an operator wants of a worker; servers hear of it by pawl_serve and tell the worker.

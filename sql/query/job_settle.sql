@@ -36,7 +36,7 @@ WITH input AS MATERIALIZED (
            OR (i.outcome = 3 OR i.outcome = 2 AND j.attempt >= j.max_attempts) AND NOT pawl.parks(j.kind))
     RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload,
               j.errors, j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.step, j.state AS last_state,
-              CASE WHEN j.step IS NOT NULL THEN pawl.ticket(j.token, j.id, j.step) END AS ticket,
+              CASE WHEN j.step IS NOT NULL OR i.outcome <> 1 THEN pawl.ticket(j.token, j.id, j.step) END AS ticket,
               j.timeline || (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000000)::int8
               || E'\t' || i.line || E'\n' AS timeline,
               i.n, i.outcome, i.result, i.error, i.run_us,

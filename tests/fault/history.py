@@ -123,7 +123,7 @@ DUMP = [
     """SELECT row_to_json(r) FROM (
            SELECT 'finished' AS "table", id, split_part(convert_from(payload, 'UTF8'), ' ', 1) AS key, state, attempt,
                   max_attempts, parent_id, kind, convert_from(result, 'UTF8') AS result,
-                  coalesce(errors::text LIKE '%deadline of the machine%', false) AS late
+                  coalesce(errors::text LIKE '%deadline of the %', false) AS late
            FROM pawl.history) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'claims' AS "table", token, lease_until < clock_timestamp() AS expired FROM pawl.claim) AS r""",

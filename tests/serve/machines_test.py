@@ -66,6 +66,23 @@ def test_former_step():
         assert (answer.status, answer.state) == (STALE, pb.JOB_STATE_CANCELLED), answer
 
 
+def test_late_failure():
+    """a failure that comes after somebody else has ended the job is stale; one that ended it is known again, also elsewhere"""
+    with Database() as db, Served(db) as one, Served(db) as two, two.calls() as calls, Worker(one.address, credits=2) as worker:
+        lost, = enqueue(db)
+        first = worker.job()
+        db.sql('UPDATE pawl.job SET token = NULL, due_at = now() + interval \'1 h\'; DELETE FROM pawl.claim')
+        db.sql(f"SELECT pawl.cancel({lost}, 'somebody')")
+        for outcome in ({'retry': pb.RetryOutcome(error='no')}, {'fail': pb.FailOutcome(error='no')}, {'cancel': pb.CancelOutcome()}):
+            answer, = worker.report(report(first, **outcome), calls=calls)
+            assert (answer.status, answer.state) == (STALE, pb.JOB_STATE_CANCELLED), answer
+        enqueue(db)
+        second = worker.job()
+        for server in (None, calls, calls):
+            answer, = worker.report(report(second, fail=pb.FailOutcome(error='no')), **({'calls': server} if server else {}))
+            assert (answer.status, answer.state) == (OK, pb.JOB_STATE_FAILED), answer
+
+
 def test_former_step_again():
     """the report of a step that went on is answered as before while the server has no next step to send: it is not taken for that one's"""
     with Database() as db, Served(db) as server, Worker(server.address) as worker:
