@@ -24,6 +24,11 @@ def holds(lane):
     return lane.startswith('tail')
 
 
+def is_late(row):
+    """It is claimed after its deadline, to fail: it is not run, and needs no place."""
+    return row['deadline_us'] is not None and row['deadline_us'] <= row['since_us']
+
+
 def check(history, found):
     inside(history, found)
     order(history, found)
@@ -43,7 +48,7 @@ def inside(history, found):
         if row['op'] == 'DELETE' or row['token'] is None:
             holders[lane].pop(row['id'], None)
             left[row['id'], row['old_token']] = row['commit_us']
-        elif row['old_token'] is None:
+        elif row['old_token'] is None and not is_late(row):
             others = [job for job, token in holders[lane].items() if most(row['lane']) > 1 or token != row['token']]
             if len(others) >= most(row['lane']):
                 found(6, f'job {row["id"]} entered lane {lane} while {sorted(others)} ran in it: {row}', DOUBLE)
@@ -102,7 +107,7 @@ def order(history, found):
         place = jobs.get(row['id'])
         if place is None:
             continue
-        if row['statement'] in CLAIMS and row['token'] is not None and place.token is None:
+        if row['statement'] in CLAIMS and row['token'] is not None and place.token is None and not is_late(row):
             passed(row, jobs, found)
         place.attempt, place.token, place.step, place.waits_for = \
             row['attempt'], row['token'], row['step'], row['waits_for']
@@ -158,7 +163,7 @@ def rates(history, found):
         if row['what'] == 'lane':
             bucket.change(row)
         elif row['what'] == 'job' and row['statement'] in CLAIMS and row['old_token'] is None and row['token'] is not None and \
-                not bucket.had_place(row):
+                not is_late(row) and not bucket.had_place(row):
             more = bucket.enter(row)
             if more > 0.01:
                 found(6, f'job {row["id"]} entered lane {row["lane"]} too soon: {more:.2f} above its rate: {row}', OTHER)

@@ -38,6 +38,17 @@ def lane_of_the_dead(s):
     s.settle(1310, 'b', 1, 2, 't3', **where)
 
 
+def late_in_lane(s):
+    """While the first runs the second fails by its deadline."""
+    where = {'queue': 'q', 'lane': 'l1'}
+    s.enqueue(0, 1, **where)
+    s.enqueue(0, 2, deadline_us=15000, **where)
+    s.claim(10, 'a', 1, 1, 't1', **where)
+    s.claim(20, 'b', 2, 1, 't2', start=False, deadline_us=15000, **where)
+    s.settle(25, 'b', 2, 1, 't2', 'failed', deadline_us=15000, **where)
+    s.settle(30, 'a', 1, 1, 't1', **where)
+
+
 def together(s, ends_ms, second='a', swept_ms=None):
     """One claim takes two of a lane; the first handler ends at ends_ms, the second begins at 30 ms, maybe elsewhere."""
     where = {'queue': 'q', 'lane': 'l1'}
@@ -116,6 +127,7 @@ case('6: two that a claim took together and that run at once are seen', lambda s
 case('a lane in which one follows the other passes', lambda s: in_lane(s, 40))
 case('a wide lane lets three in', lambda s: in_lane(s, 20, 'wide1', 3))
 case('a lane whose holder died is free after the sweep', lane_of_the_dead)
+case('one that is claimed after its deadline needs no place', late_in_lane)
 case('6: two at a time in a lane are seen', lambda s: in_lane(s, 20), (6, DOUBLE))
 case('6: four at a time in a wide lane are seen', lambda s: in_lane(s, 20, 'wide1', 4), (6, DOUBLE))
 
