@@ -490,6 +490,7 @@ PAWL_API int pawl_run_children_left(const struct pawl_run *run);
 /*
  * An outcome that is not possible (a step or a signal without a valid name, a state beyond PAWL_STATE_MAX, a child that could
  * not be enqueued) fails this step alone: it is tried again by the retry policy, and the job's error says what is wrong.
+ * A worker of a server (`server` in its options) cannot leave a state without any bytes: it is taken for NULL there.
  */
 
 /* Goes on with this step, delay_ms from now. state NULL: as it is. */

@@ -37,7 +37,8 @@ static int pack_await(const struct outcome *o, Pawl__V1__Report *report, struct 
         await->signals[await->n_signals++] = name;
     await->step = unconst(o->on->step);
     await->machine_data = bytes(o->on->state, o->on->state_len);
-    await->timeout_ms = o->delay_ms > 0 ? o->delay_ms : 0;
+    /* On the wire 0 is for ever: a look that waits for nothing takes a millisecond. */
+    await->timeout_ms = o->delay_ms > 0 ? o->delay_ms : o->delay_ms == 0 ? 1 : 0;
     report->outcome_case = PAWL__V1__REPORT__OUTCOME_AWAIT;
     report->await = await;
     return 0;
@@ -51,6 +52,7 @@ pack_child(const struct child_new *from, Pawl__V1__Child **ret_child, struct are
     job->queue = unconst(from->queue);
     job->kind = unconst(from->kind);
     job->payload = bytes(from->payload, from->payload_len);
+    job->payload_is_bytes = true; /* as it is, also when it is empty */
     job->priority_choice_case = PAWL__V1__NEW_JOB__PRIORITY_CHOICE_PRIORITY;
     job->priority = (uint32_t)from->priority;
     job->max_attempts = (uint32_t)from->max_attempts;

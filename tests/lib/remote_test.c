@@ -149,6 +149,36 @@ static void a_machine_goes_on(void **state)
     await_count(f, "pawl.history WHERE state = 'done' AND result = '{\"n\":1}'", 3);
 }
 
+/* A look for a signal that waits for nothing, and a child with a payload of no bytes. */
+static enum pawl_outcome do_edges(struct pawl_run *run, void *data)
+{
+    const char *step = pawl_run_step(run);
+    struct pawl_job_new child = PAWL_JOB_NEW_INIT;
+
+    (void)data;
+    if (step == NULL)
+        return pawl_run_await(run, "never", "late", NULL, 0, 0);
+    if (strcmp(step, "end") == 0)
+        return pawl_run_done(run, "edge", 4);
+    if (!pawl_run_timed_out(run))
+        return pawl_run_fail(run, "it did not time out");
+    child.kind = "noop";
+    child.payload = "";
+    return pawl_run_spawn(run, &child, 1, NULL, "end", NULL, 0);
+}
+
+static void outcomes_at_their_edges_mean_what_they_mean_with_a_database(void **state)
+{
+    struct fixture *f = *state;
+
+    serve(f);
+    enqueue(f, "edges", 1);
+    make_worker(f, "edges", do_edges);
+    OK(pawl_worker_start(f->worker, &f->err));
+    await_count(f, "pawl.history WHERE state = 'done' AND result = 'edge'", 1);
+    assert_int_equal(count_of(f, "pawl.history WHERE kind = 'noop' AND payload = ''"), 1);
+}
+
 static void the_number_at_a_time_may_change(void **state)
 {
     struct fixture *f = *state;
@@ -331,6 +361,7 @@ int main(void)
         REMOTE(runs_in_the_background_until_it_is_stopped),
         REMOTE(runs_inside_another_loop),
         REMOTE(a_machine_goes_on),
+        REMOTE(outcomes_at_their_edges_mean_what_they_mean_with_a_database),
         REMOTE(the_number_at_a_time_may_change),
         REMOTE(commands_run_beside_functions),
         REMOTE(jobs_go_by_it_all_or_none),

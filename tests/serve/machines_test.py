@@ -123,7 +123,7 @@ def test_await():
         answer, = worker.report(report(job, await_=pb.AwaitOutcome(signals=[], step='x')))
         assert answer.status == pb.ITEM_STATUS_INVALID and 'signal' in answer.error
         answer, = worker.report(report(job, await_=pb.AwaitOutcome(signals=['a'], step='x', timeout_step='y')))
-        assert answer.status == pb.ITEM_STATUS_INVALID
+        assert answer.status == pb.ITEM_STATUS_INVALID and 'timeout_step is y' in answer.error
         go(worker, job, done=pb.DoneOutcome())
 
 
@@ -179,7 +179,7 @@ def test_spawn():
         named = pb.SpawnOutcome(children=[pb.Child(name='n', job=pb.NewJob(kind='child'))], step='x')
         enqueue(db, kind='parent')
         answer, = parent.report(report(parent.job(), spawn=named))
-        assert answer.status == pb.ITEM_STATUS_INVALID
+        assert answer.status == pb.ITEM_STATUS_INVALID and 'children have no names' in answer.error
 
 
 def test_giant():

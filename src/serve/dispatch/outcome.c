@@ -52,9 +52,16 @@ static int read_child(const Pawl__V1__Child *child,
 
     if (job == NULL)
         return err_set(err, PAWL_EINVAL, "a child without a job");
-    if (child->name[0] != '\0' || job->delay_ms != 0 || job->due_at_us != 0 ||
-        job->timeout_ms != 0 || job->unique_key[0] != '\0' || job->unique_for_ms != 0 ||
-        job->lane[0] != '\0' || job->n_tags > 0 || job->step[0] != '\0' || job->trace[0] != '\0' ||
+    if (child->name[0] != '\0')
+        return err_set(
+            err,
+            PAWL_EINVAL,
+            "a child has the name %s, and children have no names: its kind and its id tell "
+            "which it is",
+            child->name);
+    if (job->delay_ms != 0 || job->due_at_us != 0 || job->timeout_ms != 0 ||
+        job->unique_key[0] != '\0' || job->unique_for_ms != 0 || job->lane[0] != '\0' ||
+        job->n_tags > 0 || job->step[0] != '\0' || job->trace[0] != '\0' ||
         job->correlation[0] != '\0' || job->deadline_ms != 0 || job->retry[0] != '\0' ||
         job->retry_base_ms != 0 || job->retry_cap_ms != 0 || job->unique_scope[0] != '\0' ||
         job->n_unique_states > 0 || job->on_conflict[0] != '\0')
@@ -66,8 +73,10 @@ static int read_child(const Pawl__V1__Child *child,
     *ret_child = (struct child_new){
         .queue = job->queue[0] != '\0' ? job->queue : queue,
         .kind = job->kind,
-        .payload = job->payload.len > 0 ? (const char *)job->payload.data : "{}",
-        .payload_len = job->payload.len > 0 ? job->payload.len : 2,
+        .payload = job->payload.len > 0    ? (const char *)job->payload.data
+                   : job->payload_is_bytes ? ""
+                                           : "{}",
+        .payload_len = job->payload.len > 0 || job->payload_is_bytes ? job->payload.len : 2,
         .priority = PAWL_PRIORITY_DEFAULT,
         .max_attempts =
             job->max_attempts > 0 ? (int32_t)job->max_attempts : JOB_MAX_ATTEMPTS_DEFAULT,
@@ -113,7 +122,9 @@ static int read_await(const Pawl__V1__AwaitOutcome *await,
     if (await->timeout_step[0] != '\0' && strcmp(await->timeout_step, await->step) != 0)
         return err_set(err,
                        PAWL_EINVAL,
-                       "timeout_step is not used: the step %s follows, and finds timed_out",
+                       "timeout_step is %s, and is not used: the step %s follows in any case, and "
+                       "finds timed_out",
+                       await->timeout_step,
                        await->step);
     on->step = await->step;
     set_state(on, &await->machine_data);

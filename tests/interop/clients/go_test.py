@@ -17,6 +17,9 @@ for program in ('go', 'protoc', 'protoc-gen-go'):
 for package in ('google.golang.org/grpc', 'google.golang.org/protobuf'):
     if not os.path.isdir(os.path.join(GOCODE, 'src', package)):
         tap.skip_all(f'the Go package {package} is not installed')
+# Its version 1.3, which Debian's gRPC takes as well, cannot read what protoc-gen-go makes.
+if not os.path.exists(os.path.join(GOCODE, 'src', 'github.com/golang/protobuf', 'proto', 'registry.go')):
+    tap.skip_all('the Go package github.com/golang/protobuf is not installed, or too old')
 try:
     import grpc  # noqa: F401
 except ImportError:
