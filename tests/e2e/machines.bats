@@ -300,7 +300,7 @@ EOF
     local waits sleeps
     waits=$(enqueue m '{"await":["never"],"next":"never"}')
     sleeps=$(enqueue m '{"next":"never","delay_ms":3600000}')
-    db_sql "UPDATE pawl.job SET deadline_at = now() + interval '500 ms'"
+    db_sql "UPDATE pawl.job SET deadline_at = now() + interval '6 s'"
     work
     eventually 20 work_until_done "$waits" failed
     eventually 20 work_until_done "$sleeps" failed

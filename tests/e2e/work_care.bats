@@ -32,11 +32,12 @@ number()
     run_pawl work --once --stats --breaker 50 -c 2 -e good=true -e bad=false
     assert_status 0
     assert_stderr_contains breaker
-    [ "$(number breaker_openings)" = 1 ]
     [ "$(number done)" = 5 ]
-    # Ten decide, and those that ran with the tenth.
-    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt > 0')" -le 14 ]
-    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt = 0 AND token IS NULL')" -ge 26 ]
+    # Ten decide, and those that ran with the tenth. One who takes longer than some seconds for all this tries again meanwhile.
+    local again=$((2 * ($(number breaker_openings) - 1)))
+    [ $again -ge 0 ] && [ $again -le 6 ]
+    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt > 0')" -le $((14 + again)) ]
+    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt = 0 AND token IS NULL')" -ge $((26 - again)) ]
 }
 
 @test "--memory-max: above it nothing is claimed, and 0 never minds" {
