@@ -13,7 +13,7 @@
 #include "store/statements.h"
 #include "store/worker.h"
 
-#define NEVER_MS 60000 /* a poll that no test waits for: longer than GUARD_MS */
+#define NEVER_MS 3600000 /* a poll that no test waits for: longer than GUARD_MS */
 
 /* Through the statement that notifies, n jobs in one. */
 static inline void submit_on(PGconn *conn, const char *queue, size_t n)

@@ -7,7 +7,7 @@
 
 #include "store_fixture.h"
 
-#define WAIT_MS 10000 /* what should not wait, and does, fails after this */
+#define WAIT_MS 60000 /* what should not wait, and does, fails after this */
 
 struct two {
     struct store *s;
