@@ -271,6 +271,7 @@ static void lease_contention_gives_exactly_one_terminal_event(void **state)
     crew_init(&b, f);
     a.options.concurrency = b.options.concurrency = 10;
     a.run_ms = b.run_ms = HELD;
+    retry_late(f);
     enqueue(f, 10);
     crew_start(&a);
     run_until(f, a.now == 10);

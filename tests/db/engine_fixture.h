@@ -300,6 +300,12 @@ static inline void enqueue(struct fixture *f, int n)
     testdb_exec(&f->db, sql);
 }
 
+/* A job that is to be tried again is due when the test says so, not a second later. */
+static inline void retry_late(struct fixture *f)
+{
+    testdb_exec(&f->db, "INSERT INTO pawl.kind (name, retry_base_ms) VALUES ('k', 3600000)");
+}
+
 static inline int64_t count_of(struct fixture *f, const char *from)
 {
     char sql[400];

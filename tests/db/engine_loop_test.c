@@ -202,6 +202,7 @@ static void the_lease_covers_claimed_but_unsent(void **state)
     dead.options.prefetch = 3;
     dead.options.lease_ms = 2000;
     dead.run_ms = HELD;
+    retry_late(f);
     enqueue(f, 4);
     crew_start(&dead);
     run_until(f, dead.now == 1);

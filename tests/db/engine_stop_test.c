@@ -63,6 +63,7 @@ static void what_a_hasty_stop_left_comes_back(void **state)
     crew_init(&a, f);
     a.options.lease_ms = 2000;
     a.run_ms = HELD;
+    retry_late(f);
     enqueue(f, 1);
     crew_start(&a);
     run_until(f, a.now == 1);

@@ -196,6 +196,7 @@ static void what_hands_cannot_start_is_tried_again(void **state)
 
     crew_init(&crew, f);
     crew.refuse = 2;
+    retry_late(f);
     enqueue(f, 3);
     crew_start(&crew);
     run_until(f, crew.settled == 3);

@@ -220,6 +220,7 @@ static void a_machine_whose_worker_died_goes_on_at_its_step(void **state)
     crew_init_machines(&crew, f, endless);
     crew.options.lease_ms = 6000; /* its first sweep comes soon, whatever its lease */
     crew.run_ms = HELD;
+    retry_late(f);
     enqueue(f, 1);
     testdb_exec(&f->db,
                 "UPDATE pawl.job SET token = 'a0000000-0000-4000-8000-000000000001', attempt = 1,"

@@ -38,7 +38,7 @@ first) say '{"next":"two"}'; [ "$PAWL_JOB_ATTEMPT" -gt 1 ] || exit 1 ;;
 two) say '{"done":1}' ;;
 EOF
     local id
-    id=$(enqueue)
+    id=$(enqueue m --retry-base 1h)
     work
     job_is "$id" retrying
     hurry "$id"
@@ -216,7 +216,7 @@ paid) echo "$PAWL_JOB_SIGNALS" >>seen; [ "$PAWL_JOB_ATTEMPT" -gt 1 ] || exit 1; 
 last) echo "${PAWL_JOB_SIGNALS:-none}" >>seen; say '{"done":1}' ;;
 EOF
     local id
-    id=$(enqueue)
+    id=$(enqueue m --retry-base 1h)
     work
     signal "$id" paid '{"n":1}'
     work

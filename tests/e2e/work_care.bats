@@ -11,7 +11,7 @@ number()
 @test "--stats tells how it was: percentiles, memory, throughput, errors by class" {
     fresh_db
     "$PAWL_TEST_BIN" enqueue good --count 3
-    "$PAWL_TEST_BIN" enqueue bad
+    "$PAWL_TEST_BIN" enqueue bad --retry-base 1h
     "$PAWL_TEST_BIN" enqueue useless
     run_pawl work --once --stats -e good=true -e bad=false -e 'useless=exit 65'
     assert_status 0
@@ -27,7 +27,7 @@ number()
 
 @test "--breaker: a kind that fails is left alone, and no attempt is burned meanwhile" {
     fresh_db
-    "$PAWL_TEST_BIN" enqueue bad --count 40
+    "$PAWL_TEST_BIN" enqueue bad --count 40 --retry-base 1h
     "$PAWL_TEST_BIN" enqueue good --count 5
     run_pawl work --once --stats --breaker 50 -c 2 -e good=true -e bad=false
     assert_status 0

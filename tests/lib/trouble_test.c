@@ -43,11 +43,11 @@ static void enqueue_attempts(struct fixture *f, int max_attempts)
 {
     char sql[256];
 
-    snprintf(
-        sql,
-        sizeof(sql),
-        "INSERT INTO pawl.job (queue, kind, payload, max_attempts) VALUES ('default', 'abort', '', %d)",
-        max_attempts);
+    snprintf(sql,
+             sizeof(sql),
+             "INSERT INTO pawl.job (queue, kind, payload, max_attempts, retry_base_ms) VALUES"
+             " ('default', 'abort', '', %d, 3600000)",
+             max_attempts);
     testdb_exec(&f->db, sql);
 }
 

@@ -215,7 +215,7 @@ def test_timeout():
         return job.attempt
 
     with w, client() as c:
-        job = c.enqueue('late', timeout=0.2)
+        job = c.enqueue('late', timeout=0.2, retry='exponential', retry_base=600)
         until(lambda: c.get(job).state == 'retrying', 'it waits for its retry')
         assert 'timeout' in c.get(job).errors[0].error and reasons == ['timeout']
 

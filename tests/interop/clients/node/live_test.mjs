@@ -124,7 +124,7 @@ const tests = {
   async 'an attempt that takes too long is told so, and is tried again'() {
     const late = async (job) => (job.attempt === 1 ? aborted(job) : job.attempt);
     await withWorker({}, { late }, async (client) => {
-      const id = await client.enqueue('late', {}, { timeoutMs: 200 });
+      const id = await client.enqueue('late', {}, { timeoutMs: 200, retry: 'exponential', retryBaseMs: 600_000 });
       await until(async () => (await client.get(id)).state === 'retrying', 'it waits for its retry');
       assert.match((await client.get(id)).errors[0].error, /timeout/);
     });
