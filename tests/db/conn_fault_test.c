@@ -278,7 +278,8 @@ static void a_server_that_accepts_and_closes_is_not_hammered(void **state)
     int64_t zero = 0;
     submit_ms(f, &stmt_echo, &zero, 1000, &ended);
     run_until(f, ended.calls == 1);
-    assert_true(proxy->accepted >= 2 && proxy->accepted < 30);
+    assert_true(proxy->accepted < 30);
+    run_until(f, proxy->accepted >= 2);
     assert_int_equal(f->ready, 0);
     /* Closing in the back-off. */
     run_until(f, conn_state(f->conn) == CONN_WAITING);
@@ -309,7 +310,8 @@ static void a_server_that_lets_in_and_drops_is_not_hammered_either(void **state)
     while (!f->guard_fired)
         uv_run(&f->loop, UV_RUN_ONCE);
     f->guard_fired = false;
-    assert_true(f->ready >= 2 && f->ready < 15);
+    assert_true(f->ready < 15);
+    run_until(f, f->ready >= 2);
 }
 
 static void a_silent_host_is_passed_over(void **state)
@@ -327,7 +329,7 @@ static void a_silent_host_is_passed_over(void **state)
              port,
              PQport(f->db.conn));
     snprintf(conninfo, sizeof(conninfo), "%s%s", f->db.conninfo, hosts);
-    f->options.connect_timeout_ms = 100;
+    f->options.connect_timeout_ms = 3000; /* also for the one that answers */
     fixture_conn_to(f, conninfo);
     conn_start(f->conn);
     run_until(f, f->ready == 1);

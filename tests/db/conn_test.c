@@ -7,7 +7,7 @@
 #include "db/conn_fixture.h"
 
 #define BIG             (20UL * 1024 * 1024)
-#define BIG_DEADLINE_MS 40000 /* half a second, but for valgrind */
+#define BIG_DEADLINE_MS 100000 /* half a second, but for valgrind */
 
 static void statements_of_a_batch_share_a_transaction(void **state)
 {

@@ -4,27 +4,22 @@
  */
 #include "engine_fixture.h"
 
-#define LATE_MS 2500 /* a full scan a second, and a machine that may be slow */
-
 /* A crew that is busy for seconds: one slot, a few milliseconds a job, always more ahead. */
 static void start_busy(struct crew *crew, struct fixture *f)
 {
     crew_init(crew, f);
     crew->options.concurrency = 1;
-    crew->options.poll_ms = crew->options.poll_max_ms = 60000;
+    crew->options.poll_ms = crew->options.poll_max_ms = 3600000;
     crew->run_ms = 4;
     enqueue(f, 1500);
     crew_start(crew);
     run_until(f, crew->runs > 20);
 }
 
-/* Job id runs soon, while work is still ahead of it. */
+/* Job id runs soon: while work is still ahead of it, which is there for many seconds. */
 static void assert_runs_soon(struct crew *crew, int64_t id)
 {
-    uint64_t from_ms = uv_now(&crew->f->loop);
-
     run_until(crew->f, crew->seen[id] == 1);
-    assert_true(uv_now(&crew->f->loop) - from_ms < LATE_MS);
     assert_true(count_of(crew->f, "pawl.job WHERE due_at <= now() AND token IS NULL") > 0);
 }
 
@@ -196,7 +191,7 @@ static void full_scans_are_bounded_under_load(void **state)
 
     crew_init(&crew, f);
     crew.options.concurrency = 8;
-    crew.options.poll_ms = crew.options.poll_max_ms = 60000;
+    crew.options.poll_ms = crew.options.poll_max_ms = 3600000;
     enqueue(f, 1900);
     crew_start(&crew);
     uint64_t from_ms = uv_now(&f->loop);
@@ -221,7 +216,7 @@ static void prefetched_jobs_are_leased_and_renewed(void **state)
     crew_init(&crew, f);
     crew.options.concurrency = 2;
     crew.options.prefetch = 4;
-    crew.options.lease_ms = 300;
+    crew.options.lease_ms = 4000;
     crew.run_ms = HELD;
     enqueue(f, 10);
     crew_start(&crew);
@@ -285,7 +280,7 @@ static void prefetched_jobs_of_a_lost_claim_are_not_started(void **state)
     crew_init(&crew, f);
     crew.options.concurrency = 1;
     crew.options.prefetch = 4;
-    crew.options.lease_ms = 300;
+    crew.options.lease_ms = 3000;
     crew.run_ms = HELD;
     enqueue(f, 5);
     crew_start(&crew);

@@ -170,7 +170,7 @@ static void leases_are_counted(void **state)
     struct crew crew;
 
     crew_init(&crew, f);
-    crew.options.lease_ms = 300;
+    crew.options.lease_ms = 3000;
     crew.run_ms = HELD;
     enqueue(f, 2);
     testdb_exec(&f->db,

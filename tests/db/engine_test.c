@@ -107,7 +107,7 @@ static void it_drains_and_then_sleeps(void **state)
     crew_init(&crew, *state);
     crew.options.concurrency = 5;
     crew.options.deaf = true;
-    crew.options.poll_ms = crew.options.poll_max_ms = 60000;
+    crew.options.poll_ms = crew.options.poll_max_ms = 3600000;
     enqueue(*state, 50);
     crew_start(&crew);
     run_until(crew.f, crew.settled == 50);
@@ -147,7 +147,7 @@ static void a_wake_during_a_claim_is_not_lost(void **state)
     struct crew crew;
 
     crew_init(&crew, f);
-    crew.options.poll_ms = crew.options.poll_max_ms = 60000;
+    crew.options.poll_ms = crew.options.poll_max_ms = 3600000;
     hold_claims(f);
     crew_start(&crew);
     run_until(f, claim_waits(f));
@@ -196,6 +196,7 @@ static void what_hands_cannot_start_is_tried_again(void **state)
 
     crew_init(&crew, f);
     crew.refuse = 2;
+    retry_late(f);
     enqueue(f, 3);
     crew_start(&crew);
     run_until(f, crew.settled == 3);

@@ -13,7 +13,8 @@
 #include "store/statements.h"
 #include "store/worker.h"
 
-#define NEVER_MS 60000 /* a poll that no test waits for: longer than GUARD_MS */
+#define QUIET_TURNS 30
+#define NEVER_MS    3600000 /* a poll that no test waits for: longer than GUARD_MS */
 
 /* Through the statement that notifies, n jobs in one. */
 static inline void submit_on(PGconn *conn, const char *queue, size_t n)
@@ -53,15 +54,27 @@ static inline void crew_init_sleeper(struct crew *crew, struct fixture *f)
 #define OTHERS \
     "datname = current_database() AND pid <> pg_backend_pid() AND strpos(query, 'pawl.') > 0"
 
-/* n workers sleep on queue q, and their last look is over: it comes half a second after the one
- * before. */
+/* The last look of all is over: it comes half a second after the one before. For run_until: it must be so for some turns of the
+ * loop, or a process that stood still would be taken for one that sleeps, and its timers would ring right afterwards. */
+static inline bool all_quiet(struct fixture *f)
+{
+    static int turns;
+    bool quiet = count_of(f,
+                          "(SELECT max(query_start) AS last FROM pg_stat_activity WHERE " OTHERS
+                          ") AS a WHERE last < clock_timestamp() - interval '600 ms'") == 1;
+
+    turns = quiet ? turns + 1 : 0;
+    if (turns < QUIET_TURNS)
+        return false;
+    turns = 0;
+    return true;
+}
+
+/* n workers sleep on queue q. For run_until. */
 static inline bool all_asleep(struct fixture *f, int n)
 {
     return count_of(f, "pawl.sleeper WHERE asleep AND queue = 'q'") == n &&
-           count_of(f, "pawl.worker") == n &&
-           count_of(f,
-                    "(SELECT max(query_start) AS last FROM pg_stat_activity WHERE " OTHERS
-                    ") AS a WHERE last < clock_timestamp() - interval '600 ms'") == 1;
+           count_of(f, "pawl.worker") == n && all_quiet(f);
 }
 
 /* A session that hears all notifications. */

@@ -355,7 +355,7 @@ static void a_stale_leave_does_not_free_the_place_of_who_has_the_job_now(void **
     take(t, &one, t->a, 1);
     testdb_exec(&t->s->db, "UPDATE pawl.claim SET lease_until = '-infinity'");
     assert_int_equal(step(t, t->c, sweeps(t)), 2);
-    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() - interval '1 s' WHERE id = 1");
+    testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() - interval '1 h' WHERE id = 1");
     exec_on(t->b, "BEGIN");
     assert_int_equal(take_n(t, t->b, 1), 1); /* 1 again, as a holder */
     exec_on(t->a, "BEGIN");

@@ -98,15 +98,19 @@ static void a_strict_lane_goes_on_when_the_first_is_cancelled(void **state)
 
 /* ── how fast ── */
 
-/* By the database's clock: in no window were there more starts than burst + rate × time. */
-static void a_rate_is_kept_and_used(void **state)
+/* By the database's clock: in no window were there more starts than burst + rate × time; and they
+ * did not take much longer than they must. */
+static bool rate_is_kept_and_used(struct fixture *f, int lane)
 {
-    struct fixture *f = *state;
     static struct crew crews[3];
+    char sql[200];
 
-    testdb_exec(&f->db,
-                "SELECT pawl.lane_set('q', 'l*', 50, rate_per_s => 100, burst => 5);"
-                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1') FROM generate_series(1, 60)");
+    snprintf(sql,
+             sizeof(sql),
+             "TRUNCATE public.starts;"
+             "SELECT pawl.enqueue('k', queue => 'q', lane => 'l%d') FROM generate_series(1, 60)",
+             lane);
+    testdb_exec(&f->db, sql);
     for (size_t i = 0; i < 3; i++) {
         lane_crew(&crews[i], f);
         crews[i].run_ms = 30;
@@ -114,33 +118,42 @@ static void a_rate_is_kept_and_used(void **state)
         crews[i].options.poll_ms = crews[i].options.poll_max_ms = 20;
         crew_start(&crews[i]);
     }
+    run_until(f, done_by(crews, 3) == 60);
+    for (size_t i = 0; i < 3; i++)
+        crew_stop(&crews[i]);
+    /* The bucket: any n starts take at least (n - burst) / rate; a twentieth for the moment between
+     * the decision and the note. */
+    int64_t exceeded = testdb_int(
+        &f->db,
+        "SELECT count(*) FROM (SELECT a.at AS from_at, b.at AS to_at, (SELECT count(*)"
+        " FROM starts AS c WHERE c.at BETWEEN a.at AND b.at) AS n FROM starts AS a, starts"
+        " AS b WHERE a.at <= b.at) AS w WHERE n > 5 + 1 + 105 *"
+        " (date_part('epoch', to_at - from_at) + 0.02)");
+    /* And it is used: the 55 beyond the burst take 0.55 s, and on a busy machine not five times
+     * that. */
+    return exceeded == 0 &&
+           testdb_int(&f->db,
+                      "SELECT (date_part('epoch', max(at) - min(at)) * 1000)::int8 FROM starts") <=
+               2750;
+}
+
+/* A session that stands still between its decision and its note, or altogether, spoils a try; not
+ * all of them. */
+static void a_rate_is_kept_and_used(void **state)
+{
+    struct fixture *f = *state;
+    int lane = 1;
+
     testdb_exec(&f->db,
+                "SELECT pawl.lane_set('q', 'l*', 50, rate_per_s => 100, burst => 5);"
                 "CREATE TABLE public.starts (at timestamptz);"
                 "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
                 " INSERT INTO public.starts SELECT clock_timestamp() FROM generate_series(1,"
                 "  cardinality(new.job_ids)); RETURN NULL; END $$;"
                 "CREATE TRIGGER note AFTER INSERT ON pawl.claim FOR EACH ROW EXECUTE FUNCTION"
                 " public.note()");
-    run_until(f, done_by(crews, 3) == 60);
-    for (size_t i = 0; i < 3; i++)
-        crew_stop(&crews[i]);
-    /* The bucket: any n starts take at least (n - burst) / rate; a twentieth for the moment between
-     * the decision and the note. */
-    assert_int_equal(
-        testdb_int(
-            &f->db,
-            "SELECT count(*) FROM (SELECT a.at AS from_at, b.at AS to_at, (SELECT count(*)"
-            " FROM starts AS c WHERE c.at BETWEEN a.at AND b.at) AS n FROM starts AS a, starts"
-            " AS b WHERE a.at <= b.at) AS w WHERE n > 5 + 1 + 105 *"
-            " (date_part('epoch', to_at - from_at) + 0.02)"),
-        0);
-    /* And it is used: the 55 beyond the burst take 0.55 s, and on a busy machine not five times
-     * that. */
-    assert_in_range(
-        testdb_int(&f->db,
-                   "SELECT (date_part('epoch', max(at) - min(at)) * 1000)::int8 FROM starts"),
-        0,
-        2750);
+    while (!rate_is_kept_and_used(f, lane))
+        assert_true(++lane < 12);
 }
 
 int main(void)

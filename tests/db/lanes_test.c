@@ -62,7 +62,7 @@ static void the_next_starts_at_once_when_the_former_settles(void **state)
 
     lane_crew(&crew, f);
     crew.run_ms = HELD;
-    crew.options.poll_ms = crew.options.poll_max_ms = 60000; /* only a call finds it in time */
+    crew.options.poll_ms = crew.options.poll_max_ms = 3600000; /* only a call finds it in time */
     enqueue_in(f, "l1", 20, 4);
     crew_start(&crew);
     for (size_t i = 1; i <= 20; i++) {
@@ -87,7 +87,7 @@ static void a_sleeper_is_called_when_a_lane_is_left(void **state)
     a.run_ms = b.run_ms = HELD;
     a.kinds[0] = "k";
     b.kinds[0] = "other";
-    a.options.poll_ms = b.options.poll_ms = a.options.poll_max_ms = b.options.poll_max_ms = 60000;
+    a.options.poll_ms = b.options.poll_ms = a.options.poll_max_ms = b.options.poll_max_ms = 3600000;
     enqueue_in(f, "l1", 1, 4);
     crew_start(&a);
     run_until(f, a.runs == 1);
@@ -156,7 +156,7 @@ static void a_crashed_worker_frees_its_lanes_with_its_lease(void **state)
                 " ('a0000000-0000-4000-8000-000000000001', gen_random_uuid(),"
                 "  now() + interval '300 ms', '{1}')");
     lane_crew(&crew, f);
-    crew.options.lease_ms = 400;
+    crew.options.lease_ms = 4000;
     crew_start(&crew);
     run_until(f, crew.settled == 1);
     crew_stop(&crew);

@@ -58,16 +58,22 @@ static void they_run_one_after_the_other_in_the_order_of_their_ids(void **state)
     struct fixture *f = *state;
     struct crew crew;
 
-    fast_crew(&crew, f);
-    crew.options.prefetch =
-        2 * JOBS; /* the first claim sees all, so nobody is called out of turn */
-    enqueue_in_turn(f);
-    drain(f, &crew, 1, JOBS);
-    for (int lane = 1; lane <= 3; lane++) {
-        assert_int_equal(seen.peak[lane], 1);
-        assert_true(in_order(lane));
+    /* Together, or this would take a claim for each job of a lane. How many go together depends on how long they take,
+     * so a moment in which all stand still spoils a try; not all of them. */
+    claims = JOBS;
+    for (int tries = 0; tries < 8 && claims > JOBS / 3; tries++) {
+        memset(&seen, 0, sizeof(seen));
+        testdb_exec(&f->db, "TRUNCATE pawl.history; ALTER TABLE pawl.job ALTER id RESTART WITH 1");
+        fast_crew(&crew, f);
+        crew.options.prefetch =
+            2 * JOBS; /* the first claim sees all, so nobody is called out of turn */
+        enqueue_in_turn(f);
+        drain(f, &crew, 1, JOBS);
+        for (int lane = 1; lane <= 3; lane++) {
+            assert_int_equal(seen.peak[lane], 1);
+            assert_true(in_order(lane));
+        }
     }
-    /* Together, or this would have taken a claim for each job of a lane. */
     assert_in_range(claims, 1, JOBS / 3);
 }
 

@@ -101,7 +101,7 @@ static void a_heartbeat_tells_of_a_cancel(void **state)
 
     crew_init(&crew, f);
     crew.run_ms = HELD;
-    crew.options.lease_ms = 1500; /* renewed three times in it */
+    crew.options.lease_ms = 6000; /* renewed three times in it */
     crew_start(&crew);
     enqueue(f, 1);
     run_until(f, crew.now == 1);
@@ -124,7 +124,7 @@ static void an_open_transaction_that_cancels_holds_up_nobody(void **state)
 
     crew_init(&crew, f);
     crew.run_ms = HELD;
-    crew.options.lease_ms = 1500;
+    crew.options.lease_ms = 6000;
     crew_start(&crew);
     enqueue(f, 1);
     run_until(f, crew.now == 1);

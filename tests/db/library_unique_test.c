@@ -6,7 +6,7 @@
 
 #include "store_fixture.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 static int64_t sql_int(struct store *s, const char *sql)
 {

@@ -218,8 +218,9 @@ static void a_machine_whose_worker_died_goes_on_at_its_step(void **state)
     struct crew crew;
 
     crew_init_machines(&crew, f, endless);
-    crew.options.lease_ms = 200;
+    crew.options.lease_ms = 6000; /* its first sweep comes soon, whatever its lease */
     crew.run_ms = HELD;
+    retry_late(f);
     enqueue(f, 1);
     testdb_exec(&f->db,
                 "UPDATE pawl.job SET token = 'a0000000-0000-4000-8000-000000000001', attempt = 1,"
@@ -245,7 +246,7 @@ static void a_step_that_lost_its_claim_does_not_go_on(void **state)
     struct crew crew;
 
     crew_init_machines(&crew, f, endless);
-    crew.options.lease_ms = 300;
+    crew.options.lease_ms = 3000;
     crew.run_ms = HELD;
     enqueue(f, 1);
     crew_start(&crew);

@@ -404,7 +404,7 @@ static void a_deadline_ends_a_wait_for_a_signal(void **state)
 
     crew_init_machines(&crew, f, wait_for_ever);
     enqueue(f, 1);
-    testdb_exec(&f->db, "UPDATE pawl.job SET deadline_at = now() + interval '150 ms'");
+    testdb_exec(&f->db, "UPDATE pawl.job SET deadline_at = now() + interval '4 s'");
     crew_start(&crew);
     run_until_waiting(f, 1);
     run_until_over(f, 1);
@@ -424,7 +424,7 @@ static void a_deadline_ends_a_join_and_the_children_with_it(void **state)
     crew_init_machines(&crew, f, wait_for_ever);
     enqueue(f, 1);
     testdb_exec(&f->db,
-                "UPDATE pawl.job SET deadline_at = now() + interval '150 ms', riders = 16,"
+                "UPDATE pawl.job SET deadline_at = now() + interval '4 s', riders = 16,"
                 " step = 'spawn'");
     crew_start(&crew);
     run_until_over(f, 2);

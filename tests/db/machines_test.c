@@ -140,7 +140,7 @@ static void a_signal_wakes_the_machine_that_waits_for_it(void **state)
 
     crew_init_machines(&crew, f, wait_for_go);
     crew.options.poll_ms = crew.options.poll_max_ms =
-        20000; /* found by notification, not by poll */
+        3600000; /* found by notification, not by poll */
     enqueue(f, 1);
     crew_start(&crew);
     run_until_waiting(f, 1);

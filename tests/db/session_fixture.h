@@ -11,7 +11,7 @@
 #include "core/machine.h"
 #include "store_fixture.h"
 
-#define WAIT_MS 10000 /* what should not wait, and does, fails after this */
+#define WAIT_MS 60000 /* what should not wait, and does, fails after this */
 
 struct sessions {
     struct store *s;
@@ -40,7 +40,7 @@ static inline int sessions_setup(void **state)
 
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
         *all[i] = PQconnectdb(t.s->db.conninfo);
-        exec_on(*all[i], "SET lock_timeout = '10s'");
+        exec_on(*all[i], "SET lock_timeout = '60s'");
     }
     *state = &t;
     return 0;

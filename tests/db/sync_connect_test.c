@@ -162,7 +162,7 @@ static void a_silent_server_is_given_up_in_time(void **state)
     assert_int_equal(rc, PAWL_ECONN);
     assert_says(f->err.message, "in time");
     assert_says(f->err.detail, fake.dir);
-    assert_in_range(clock_mono_us(&clock_system) - began_us, 1 * US_PER_S, 30 * US_PER_S);
+    assert_in_range(clock_mono_us(&clock_system) - began_us, 1 * US_PER_S, 100 * US_PER_S);
 }
 
 static void a_silent_host_does_not_hide_the_next_one(void **state)
@@ -174,7 +174,7 @@ static void a_silent_host_does_not_hide_the_next_one(void **state)
     fake_open(&fake, PQport(f->db.conn));
     snprintf(conninfo,
              sizeof(conninfo),
-             "%s host=%s,%s connect_timeout=1",
+             "%s host=%s,%s connect_timeout=3",
              f->db.conninfo,
              fake.dir,
              PQhost(f->db.conn));

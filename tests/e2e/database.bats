@@ -61,7 +61,7 @@ import socket, sys, time
 s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1])
 s.listen()
-time.sleep(60)' "$DIR/.s.PGSQL.5432" 3>&- 4>&- &
+time.sleep(600)' "$DIR/.s.PGSQL.5432" 3>&- 4>&- &
     PIDS="$PIDS $!"
     eventually 10 test -S .s.PGSQL.5432
     run_pawl --db "host=$DIR user=x connect_timeout=1" enqueue k

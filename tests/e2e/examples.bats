@@ -67,7 +67,7 @@ did()
 
 @test "order.sh: a step whose worker dies after the deed does not do it twice" {
     fresh_db
-    ID=$("$PAWL_TEST_BIN" enqueue order '{}')
+    ID=$("$PAWL_TEST_BIN" enqueue order '{}' --retry-base 1h)
     # The deed, and then no commit: as if the worker had died in between.
     run_pawl work --once -q -e "order=sh $ROOT/examples/order.sh 3>/dev/null; exit 1"
     job_is "$ID" retrying

@@ -81,7 +81,7 @@ JOBS
     eventually 10 test -e begun
     run_pawl job cancel 1
     assert_status 0
-    run_pawl job wait 1 --timeout 20s
+    run_pawl job wait 1 --timeout 120s
     assert_status 1
     [ "$(db_sql 'SELECT state FROM pawl.jobs')" = cancelled ]
 }
@@ -106,7 +106,7 @@ JOBS
     run_pawl job wait 1 --timeout 50ms
     assert_status 13
     start_pawl work -q -e 'k=echo 42'
-    run_pawl job wait 1 --timeout 20s -o json
+    run_pawl job wait 1 --timeout 120s -o json
     assert_status 0
     [ "$(json 'it["state"]')" = done ]
     run_pawl job wait 99

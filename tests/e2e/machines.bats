@@ -38,7 +38,7 @@ first) say '{"next":"two"}'; [ "$PAWL_JOB_ATTEMPT" -gt 1 ] || exit 1 ;;
 two) say '{"done":1}' ;;
 EOF
     local id
-    id=$(enqueue)
+    id=$(enqueue m --retry-base 1h)
     work
     job_is "$id" retrying
     hurry "$id"
@@ -216,7 +216,7 @@ paid) echo "$PAWL_JOB_SIGNALS" >>seen; [ "$PAWL_JOB_ATTEMPT" -gt 1 ] || exit 1; 
 last) echo "${PAWL_JOB_SIGNALS:-none}" >>seen; say '{"done":1}' ;;
 EOF
     local id
-    id=$(enqueue)
+    id=$(enqueue m --retry-base 1h)
     work
     signal "$id" paid '{"n":1}'
     work
@@ -300,7 +300,7 @@ EOF
     local waits sleeps
     waits=$(enqueue m '{"await":["never"],"next":"never"}')
     sleeps=$(enqueue m '{"next":"never","delay_ms":3600000}')
-    db_sql "UPDATE pawl.job SET deadline_at = now() + interval '500 ms'"
+    db_sql "UPDATE pawl.job SET deadline_at = now() + interval '6 s'"
     work
     eventually 20 work_until_done "$waits" failed
     eventually 20 work_until_done "$sleeps" failed

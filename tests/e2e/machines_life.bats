@@ -11,10 +11,10 @@ two) if mkdir once 2>/dev/null; then touch running; while [ -e running ]; do sle
 EOF
     local id
     id=$(enqueue)
-    start_pawl work -q --lease 2s -e "m=sh $DIR/m.sh"
+    start_pawl work -q --lease 4s -e "m=sh $DIR/m.sh"
     eventually 10 test -e running
     kill -KILL "$PID"
-    start_pawl work -q --lease 2s -e "m=sh $DIR/m.sh"
+    start_pawl work -q --lease 8s -e "m=sh $DIR/m.sh"
     eventually 20 job_is "$id" done
     ran 'first two two'
     [ "$(job "$id" 'it["result"]')" = kept ]

@@ -11,7 +11,7 @@ is_up()
 # What GET on a path of the server says.
 get()
 {
-    "$PYTHON" -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode().strip())' \
+    "$PYTHON" -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode().strip())' \
         "http://$ADDRESS$1"
 }
 

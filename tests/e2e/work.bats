@@ -77,7 +77,7 @@ load ../support/e2e
     fresh_db
     # Each waits until all three have begun.
     "$PAWL_TEST_BIN" enqueue meet --count 3
-    run_pawl work --once -q -c 3 -e 'meet=touch in.$PAWL_JOB_ID; for i in $(seq 200); do [ $(ls in.* | wc -l) = 3 ] && exit 0; sleep 0.05; done; exit 65'
+    run_pawl work --once -q -c 3 -e 'meet=touch in.$PAWL_JOB_ID; for i in $(seq 2400); do [ $(ls in.* | wc -l) = 3 ] && exit 0; sleep 0.05; done; exit 65'
     assert_status 0
     [ "$(db_sql "SELECT count(*) FROM pawl.history WHERE state = 'done'")" = 3 ]
 }
@@ -262,8 +262,8 @@ asleep()
     fresh_db
     start_pawl work -e k=true --max-poll 10ms
     eventually 10 asleep
-    # By default it would look about ten times in the time that is given here.
-    eventually 15 counter_is_at_least poll_wakeups 30
+    # By default it would look about twenty times in the time that is given here.
+    eventually 15 counter_is_at_least poll_wakeups 60
     [ "$(counter notify_wakeups)" = 0 ]
 }
 

@@ -11,7 +11,7 @@ number()
 @test "--stats tells how it was: percentiles, memory, throughput, errors by class" {
     fresh_db
     "$PAWL_TEST_BIN" enqueue good --count 3
-    "$PAWL_TEST_BIN" enqueue bad
+    "$PAWL_TEST_BIN" enqueue bad --retry-base 1h
     "$PAWL_TEST_BIN" enqueue useless
     run_pawl work --once --stats -e good=true -e bad=false -e 'useless=exit 65'
     assert_status 0
@@ -27,16 +27,17 @@ number()
 
 @test "--breaker: a kind that fails is left alone, and no attempt is burned meanwhile" {
     fresh_db
-    "$PAWL_TEST_BIN" enqueue bad --count 40
+    "$PAWL_TEST_BIN" enqueue bad --count 40 --retry-base 1h
     "$PAWL_TEST_BIN" enqueue good --count 5
     run_pawl work --once --stats --breaker 50 -c 2 -e good=true -e bad=false
     assert_status 0
     assert_stderr_contains breaker
-    [ "$(number breaker_openings)" = 1 ]
     [ "$(number done)" = 5 ]
-    # Ten decide, and those that ran with the tenth.
-    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt > 0')" -le 14 ]
-    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt = 0 AND token IS NULL')" -ge 26 ]
+    # Ten decide, and those that ran with the tenth. One who takes longer than some seconds for all this tries again meanwhile.
+    local again=$((2 * ($(number breaker_openings) - 1)))
+    [ $again -ge 0 ] && [ $again -le 6 ]
+    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt > 0')" -le $((14 + again)) ]
+    [ "$(db_sql 'SELECT count(*) FROM pawl.job WHERE attempt = 0 AND token IS NULL')" -ge $((26 - again)) ]
 }
 
 @test "--memory-max: above it nothing is claimed, and 0 never minds" {

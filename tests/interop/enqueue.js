@@ -78,7 +78,16 @@ async function main() {
   const name = `interop_js_${randomUUID().replace(/-/g, '')}`;
   const admin = new Client(options(process.env.PAWL_TEST_DB));
   await admin.connect();
-  await admin.query(`CREATE DATABASE ${name} TEMPLATE pawl_template`);
+  for (let tries = 0; ; tries += 1) {
+    try {
+      await admin.query(`CREATE DATABASE ${name} TEMPLATE pawl_template`);
+      break;
+    } catch (e) {
+      // Unless somebody else is cloning it at this very moment.
+      if (tries > 1200 || e.code !== '55006') throw e;
+      await new Promise((done) => setTimeout(done, 25));
+    }
+  }
   const clients = [new Client(options(process.env.PAWL_TEST_DB, name)), new Client(options(process.env.PAWL_TEST_DB, name))];
   try {
     await Promise.all(clients.map((client) => client.connect()));

@@ -3,6 +3,7 @@
 import os
 import select
 import sys
+import time
 import uuid
 
 import psycopg2
@@ -86,19 +87,30 @@ def tests(conninfo):
     check('a job is cancelled', one(conn, "SELECT pawl.cancel(%s, 'me')", (first,)) == 'cancelled')
     conn.commit()
     check('PW002: it is finished', sqlstate_of(conn, 'SELECT pawl.cancel(%s)', (first,)) == 'PW002')
-    select.select([listener], [], [], 10)
+    select.select([listener], [], [], 60)
     listener.poll()
     check('whoever listens hears of its end', [n.payload for n in listener.notifies] == [str(first)])
     listener.close()
     conn.close()
 
 
+def clone(admin, name):
+    for tries in range(1200):
+        try:
+            with admin.cursor() as cur:
+                cur.execute(f'CREATE DATABASE {name} TEMPLATE pawl_template')
+            return
+        except psycopg2.errors.ObjectInUse:  # somebody else is cloning it at this very moment
+            if tries == 1199:
+                raise
+            time.sleep(0.025)
+
+
 def main():
     name = 'interop_py_' + uuid.uuid4().hex
     admin = psycopg2.connect(os.environ['PAWL_TEST_DB'])
     admin.autocommit = True
-    with admin.cursor() as cur:
-        cur.execute(f'CREATE DATABASE {name} TEMPLATE pawl_template')
+    clone(admin, name)
     try:
         tests(psycopg2.extensions.make_dsn(os.environ['PAWL_TEST_DB'], dbname=name))
     finally:

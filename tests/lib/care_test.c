@@ -13,7 +13,7 @@ static enum pawl_outcome do_fail(struct pawl_run *run, void *data)
 #define AWAIT(condition)                               \
     do {                                               \
         for (int tries = 0; !(condition); tries++) {   \
-            if (tries == WATCHDOG_MS / 10)             \
+            if (tries == WATCHDOG_MS / 5)              \
                 fail_msg("still not: %s", #condition); \
             poll(NULL, 0, 5);                          \
         }                                              \

@@ -184,6 +184,18 @@ static inline enum pawl_outcome do_gate(struct pawl_run *run, void *data)
     return pawl_run_done(run, "through", 7);
 }
 
+/* What fails is due again when the test says so, not a second later. */
+static inline void retry_late(struct fixture *f, const char *kind)
+{
+    char sql[200];
+
+    snprintf(sql,
+             sizeof(sql),
+             "INSERT INTO pawl.kind (name, retry_base_ms) VALUES ('%s', 3600000)",
+             kind);
+    testdb_exec(&f->db, sql);
+}
+
 static inline void enqueue(struct fixture *f, const char *kind, int n)
 {
     char sql[256];

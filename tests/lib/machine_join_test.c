@@ -327,6 +327,7 @@ static void what_is_not_possible_fails_the_step_alone(void **state)
     struct fixture *f = *state;
     char sql[200];
 
+    retry_late(f, "bad");
     enqueue(f, "bad", LEN(impossible));
     work(f, "bad", do_impossible);
     assert_int_equal(atomic_load(&f->n_runs), LEN(impossible));
@@ -375,6 +376,7 @@ static void nothing_and_too_much_fail_the_step_alone(void **state)
 {
     struct fixture *f = *state;
 
+    retry_late(f, "null");
     enqueue(f, "null", 3);
     work(f, "null", do_null);
     assert_int_equal(count_of(f, "pawl.jobs WHERE state = 'retrying'"), 3);

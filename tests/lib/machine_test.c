@@ -94,6 +94,7 @@ static void a_state_has_a_limit(void **state)
 
     for (size_t i = 0; i < sizeof(large); i++)
         large[i] = (char)(i * 7 % 251);
+    retry_late(f, "m");
     work(f, "m", do_large);
     assert_is(f, id, "retrying: the state has 1048577 bytes, and the limit is 1048576");
     assert_int_equal(count_of(f, "pawl.job WHERE step = 'more' AND attempt = 1"), 1);

@@ -10,7 +10,7 @@
 #include "support/testdb.h"
 
 #define MANY    2500
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 static struct testdb db;
 static struct pawl_err err;

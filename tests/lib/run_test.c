@@ -93,6 +93,7 @@ static void outcomes_become_states(void **state)
 {
     struct fixture *f = *state;
 
+    retry_late(f, "told");
     enqueue(f, "told", 7);
     run_one(f, "told", do_as_told);
     assert_int_equal(count_of(f, "pawl.history WHERE state = 'done' AND result IS NULL"), 1);
@@ -212,12 +213,12 @@ static void enqueue_with_timeout(struct fixture *f, const char *kind, int timeou
 {
     char sql[256];
 
-    snprintf(
-        sql,
-        sizeof(sql),
-        "INSERT INTO pawl.job (queue, kind, payload, timeout_ms) VALUES ('default', '%s', '', %d)",
-        kind,
-        timeout_ms);
+    snprintf(sql,
+             sizeof(sql),
+             "INSERT INTO pawl.job (queue, kind, payload, timeout_ms, retry_base_ms) VALUES"
+             " ('default', '%s', '', %d, 3600000)",
+             kind,
+             timeout_ms);
     testdb_exec(&f->db, sql);
 }
 

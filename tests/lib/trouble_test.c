@@ -7,7 +7,7 @@
 
 #include "lib_fixture.h"
 
-#define PATIENCE_S 20
+#define PATIENCE_S 120
 
 static enum pawl_outcome do_abort(struct pawl_run *run, void *data)
 {
@@ -43,11 +43,11 @@ static void enqueue_attempts(struct fixture *f, int max_attempts)
 {
     char sql[256];
 
-    snprintf(
-        sql,
-        sizeof(sql),
-        "INSERT INTO pawl.job (queue, kind, payload, max_attempts) VALUES ('default', 'abort', '', %d)",
-        max_attempts);
+    snprintf(sql,
+             sizeof(sql),
+             "INSERT INTO pawl.job (queue, kind, payload, max_attempts, retry_base_ms) VALUES"
+             " ('default', 'abort', '', %d, 3600000)",
+             max_attempts);
     testdb_exec(&f->db, sql);
 }
 
@@ -78,7 +78,7 @@ static void a_handler_that_aborts_uses_up_an_attempt(void **state)
 {
     struct fixture *f = *state;
 
-    f->options.lease_ms = 100;
+    f->options.lease_ms = 2000;
     enqueue_attempts(f, 2);
     let_one_die(f);
     assert_int_equal(testdb_int(&f->db, "SELECT attempt FROM pawl.job"), 1);
@@ -89,7 +89,7 @@ static void one_that_aborts_every_time_is_failed_in_the_end(void **state)
 {
     struct fixture *f = *state;
 
-    f->options.lease_ms = 100;
+    f->options.lease_ms = 2000;
     enqueue_attempts(f, 1);
     let_one_die(f);
     sweep_until(f, "failed");
@@ -99,7 +99,7 @@ static void or_parked_where_its_kind_says_so(void **state)
 {
     struct fixture *f = *state;
 
-    f->options.lease_ms = 100;
+    f->options.lease_ms = 2000;
     testdb_exec(&f->db, "INSERT INTO pawl.kind (name, park) VALUES ('abort', true)");
     enqueue_attempts(f, 1);
     let_one_die(f);

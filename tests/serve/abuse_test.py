@@ -11,8 +11,8 @@ import time
 import zlib
 
 from harness import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, PREFACE,
-                     PRIORITY, RST, SETTINGS, WINDOW, Raw, Server, call_headers, frame, literal, message,
-                     run, until)
+                     PRIORITY, RST, SETTINGS, TIMEOUT_S, WINDOW, Raw, Server, call_headers, frame, literal, message,
+                     patiently, run, until)
 
 
 def call(raw, stream, body=b'', **headers):
@@ -22,10 +22,13 @@ def call(raw, stream, body=b'', **headers):
 
 
 class Bystander:
-    """A decent client beside the bad one: its calls keep being answered, and not much slower."""
+    """A decent client beside the bad one: its calls keep being answered, and not much slower. How slow is measured in what the
+    server works meanwhile: on a busy machine a call may take long that no other client held up."""
 
     def __init__(self, server):
+        self.server = server
         self.raw = Raw(server)
+        self.worked = []  # by the server during a call, seconds
         self.times = []
         self.stop = threading.Event()
         self.failure = None
@@ -36,7 +39,7 @@ class Bystander:
         self.raw.send(frame(WINDOW, 0, 0, b'\x7f\0\0\0'))
         try:
             while not self.stop.is_set():
-                start = time.monotonic()
+                start, worked = time.monotonic(), cpu_s(self.server)
                 call(self.raw, stream, b'\x0a\x02ok')
                 while True:
                     got = self.raw.read()
@@ -44,6 +47,7 @@ class Bystander:
                     if got[0] == HEADERS and got[1] & END_STREAM and got[2] == stream:
                         break
                 self.times.append(time.monotonic() - start)
+                self.worked.append(cpu_s(self.server) - worked)
                 stream += 2
         except Exception as failure:
             self.failure = failure
@@ -61,8 +65,9 @@ class Bystander:
         self.raw.close()
         if exc[0] is None:
             assert self.failure is None, self.failure
-            worst = max(self.times)
-            assert worst < 1 or 'ASAN_OPTIONS' in os.environ, f'a call beside it took {worst:.3f} s'
+            worked, took = max(self.worked), max(self.times)
+            assert worked < 1 or 'ASAN_OPTIONS' in os.environ, f'the server worked {worked:.3f} s for others during a call'
+            assert took < TIMEOUT_S / 2, f'a call beside it took {took:.3f} s'
 
 
 def flood(server, piece, times=50):
@@ -279,19 +284,27 @@ def test_content_type():
 
 def test_half_open():
     """a client that is gone without a word is found out by a PING and its calls are cancelled"""
-    with Server(limits={'keepalive_ms': 200, 'keepalive_timeout_ms': 300}) as server:
-        with Raw(server) as silent, Raw(server) as alive:
-            call(silent, 1, b'\x28\x01')  # never answered
-            call(alive, 1, b'\x28\x01')
-            until(lambda: server.state()['held'] == 2, 'the calls did not arrive')
-            deadline = time.monotonic() + 1.5
-            while time.monotonic() < deadline:  # one answers its PINGs, the other does not even read
-                got = alive.read_until(PING)
-                assert got is not None
-                if not got[1] & ACK:
-                    alive.send(frame(PING, ACK, 0, got[3]))
-            assert server.state()['held'] == 1
-            assert server.metric('pawl_connections_timed_out_total') == 1
+    def scene(timeout_ms):
+        with Server(limits={'keepalive_ms': 200, 'keepalive_timeout_ms': timeout_ms}) as server:
+            with Raw(server) as silent, Raw(server) as alive:
+                call(silent, 1, b'\x28\x01')  # never answered
+                call(alive, 1, b'\x28\x01')
+                until(lambda: server.state()['held'] == 2, 'the calls did not arrive')
+
+                def answer():
+                    got = alive.read_until(PING)
+                    assert got is not None
+                    if not got[1] & ACK:
+                        alive.send(frame(PING, ACK, 0, got[3]))
+                deadline = time.monotonic() + TIMEOUT_S
+                while server.state()['held'] == 2:  # one answers its PINGs, the other does not even read
+                    assert time.monotonic() < deadline, 'the silent one is not found out'
+                    answer()
+                for _ in range(5):  # the one that answers stays
+                    answer()
+                assert server.state()['held'] == 1
+                assert server.metric('pawl_connections_timed_out_total') == 1
+    patiently(scene, 300, 3000, 9000)
 
 
 def test_silence():
@@ -301,32 +314,37 @@ def test_silence():
             with Raw(server, preface=False) as raw:
                 raw.try_send(start)
                 assert raw.ended()
-    with Server(limits={'idle_ms': 300}) as server:
-        with Raw(server) as raw:
-            call(raw, 1)
-            assert raw.goaway_code() == 0
-        s = server.connect()
-        s.sendall(b'GET /health HTTP/1.1\r\nhost: x\r\n\r\n')
-        assert s.recv(4096).startswith(b'HTTP/1.1 200')
-        assert s.recv(4096) == b''
-        s.close()
+
+    def idle(idle_ms):
+        with Server(limits={'idle_ms': idle_ms}) as server:
+            with Raw(server) as raw:
+                call(raw, 1)
+                assert raw.goaway_code() == 0
+            with server.connect() as s:
+                s.sendall(b'GET /health HTTP/1.1\r\nhost: x\r\n\r\n')
+                assert s.recv(4096).startswith(b'HTTP/1.1 200')
+                assert s.recv(4096) == b''
+    patiently(idle, 300, 3000, 9000)
 
 
 def test_slow_request():
     """a request that never ends is ended, on a connection that is otherwise alive"""
-    with Server(limits={'request_ms': 300}) as server, Raw(server) as raw:
-        raw.send(frame(HEADERS, END_HEADERS, 1, call_headers()) + frame(DATA, 0, 1, message(b'x' * 100)[:50]))
-        raw.send(frame(HEADERS, END_HEADERS, 3, call_headers('/body', content_type=None)))
-        reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'
-        raw.send(frame(HEADERS, END_HEADERS, 5, call_headers(reflection)) + frame(DATA, 0, 5, message(b'\x3a\x00')))
-        assert raw.read_until(DATA)[2] == 5
-        assert raw.status(1) == '4'
-        raw.read_until(HEADERS)
-        assert raw.fields[':status'] == '408', raw.fields
-        raw.send(frame(DATA, 0, 5, message(b'\x3a\x00')))
-        while raw.read_until(DATA)[2] != 5:
-            pass
-        assert server.metric('pawl_rpc_memory_bytes') < 10000
+    def scene(request_ms):
+        with Server(limits={'request_ms': request_ms}) as server, Raw(server) as raw:
+            raw.socket.settimeout(TIMEOUT_S / 3)
+            reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'
+            raw.send(frame(HEADERS, END_HEADERS, 1, call_headers()) + frame(DATA, 0, 1, message(b'x' * 100)[:50]) +
+                     frame(HEADERS, END_HEADERS, 3, call_headers('/body', content_type=None)) +
+                     frame(HEADERS, END_HEADERS, 5, call_headers(reflection)) + frame(DATA, 0, 5, message(b'\x3a\x00')))
+            assert raw.read_until(DATA)[2] == 5
+            assert raw.status(1) == '4'
+            raw.read_until(HEADERS)
+            assert raw.fields[':status'] == '408', raw.fields
+            raw.send(frame(DATA, 0, 5, message(b'\x3a\x00')))
+            while raw.read_until(DATA)[2] != 5:
+                pass
+            assert server.metric('pawl_rpc_memory_bytes') < 10000
+    patiently(scene, 300, 3000, 9000)
 
 
 def test_output_budget():
@@ -349,9 +367,10 @@ def test_blocked_writer():
             raw.send(frame(WINDOW, 0, 0, b'\x7f\0\0\0'))
             stream = 1
             for _ in range(50):  # answers of a megabyte each, with windows wide open
-                raw.send(frame(HEADERS, END_HEADERS, stream, call_headers()) +
-                         frame(WINDOW, 0, stream, b'\x7e\0\0\0') +
-                         frame(DATA, END_STREAM, stream, message(b'\x38\x80\x80\x40')))
+                if not raw.try_send(frame(HEADERS, END_HEADERS, stream, call_headers()) +
+                                    frame(WINDOW, 0, stream, b'\x7e\0\0\0') +
+                                    frame(DATA, END_STREAM, stream, message(b'\x38\x80\x80\x40'))):
+                    break  # it was dropped already
                 stream += 2
             until(lambda: server.metric('pawl_connections_timed_out_total') == 1, 'it was never dropped')
 
@@ -397,21 +416,23 @@ def test_descriptors():
             many = []
             for _ in range(80):
                 many.append(Raw(server, preface=False))
-            turned_away = 0
-            for raw in many:
-                raw.socket.settimeout(0.02)
-                try:
-                    turned_away += raw.socket.recv(1) == b''
-                except socket.timeout:
-                    pass
-                except ConnectionError:
-                    turned_away += 1
-            assert turned_away > 30, turned_away
+            away = set()
+
+            def turned_away():
+                for i, raw in enumerate(many):
+                    raw.socket.settimeout(0.02)
+                    try:
+                        if raw.socket.recv(1) == b'':
+                            away.add(i)
+                    except socket.timeout:
+                        pass
+                    except ConnectionError:
+                        away.add(i)
+                return len(away) > 30
+            until(turned_away, 'many are turned away')
             call(first, 1, b'\x0a\x02ok')
             assert b'ok' in first.read_until(DATA)[3]
-            cpu = cpu_s(server)
-            time.sleep(0.3)
-            assert cpu_s(server) - cpu < 0.2, 'it spins'
+            assert worked_least(server, 0.3, 0.2) < 0.2, 'it spins'
             for raw in many:
                 raw.close()
 
@@ -426,6 +447,19 @@ def cpu_s(server):
     with open(f'/proc/{server.process.pid}/stat', encoding='ascii') as f:
         fields = f.read().rsplit(')', 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def worked_least(server, seconds, enough):
+    """What the server works in so many seconds, in the quietest of several: what came before may not be over in the first."""
+    least = None
+    for _ in range(10):
+        cpu = cpu_s(server)
+        time.sleep(seconds)
+        worked = cpu_s(server) - cpu
+        least = worked if least is None else min(least, worked)
+        if least < enough:
+            break
+    return least
 
 
 def test_idle_cost():
@@ -446,9 +480,7 @@ def test_idle_cost():
         grown = server.rss_kb() - before
         print(f'# {grown} KB for 1000 connections with a call each')
         assert grown < 50000 or 'ASAN_OPTIONS' in os.environ, f'{grown} KB'
-        cpu = cpu_s(server)
-        time.sleep(0.5)
-        assert cpu_s(server) - cpu < 0.1, 'it does not idle'
+        assert worked_least(server, 0.5, 0.1) < 0.1, 'it does not idle'
         for raw in many:
             raw.close()
         until(lambda: server.state()['held'] == 0, 'the calls were not cancelled')
@@ -456,25 +488,31 @@ def test_idle_cost():
 
 def test_goaway():
     """stopping: a first GOAWAY, calls that were under way are taken, a second one that names the last, then the end"""
-    with Server() as server, Raw(server) as raw:
-        call(raw, 1, b'\x18\xc8\x01')  # answered after 200 ms
-        until(lambda: server.state()['held'] == 1, 'the call did not arrive')
-        assert server.command('stop 5000') == 'stopping'
-        got = raw.read_until(GOAWAY)
-        assert int.from_bytes(got[3][:4], 'big') == 0x7fffffff
-        call(raw, 3, b'\x0a\x02ok')  # sent before it could know
-        ping = raw.read_until(PING)
-        raw.send(frame(PING, ACK, 0, ping[3]))
-        seen, ended = [], 0
-        while True:
-            got = raw.read()
-            if got is None:
-                break
-            if got[0] == GOAWAY:
-                seen.append(int.from_bytes(got[3][:4], 'big'))
-            ended += got[0] == HEADERS and bool(got[1] & END_STREAM) and raw.fields['grpc-status'] == '0'
-        assert seen == [3] and ended == 2, (seen, ended)
-        assert server.process.stdout.readline().strip() == 'stopped'
+    def scene(delay_ms):
+        with Server() as server, Raw(server) as raw:
+            call(raw, 1, b'\x18' + bytes((delay_ms % 128 | 128, delay_ms // 128)))  # answered after so long
+            arrived = server.state()['held'] == 1
+            deadline = time.monotonic() + 2
+            while not arrived and time.monotonic() < deadline:
+                arrived = server.state()['held'] == 1
+            assert arrived, 'the call did not arrive, or is over'
+            assert server.command('stop 20000') == 'stopping'
+            got = raw.read_until(GOAWAY)
+            assert int.from_bytes(got[3][:4], 'big') == 0x7fffffff
+            call(raw, 3, b'\x0a\x02ok')  # sent before it could know
+            ping = raw.read_until(PING)
+            raw.send(frame(PING, ACK, 0, ping[3]))
+            seen, ended = [], 0
+            while True:
+                got = raw.read()
+                if got is None:
+                    break
+                if got[0] == GOAWAY:
+                    seen.append(int.from_bytes(got[3][:4], 'big'))
+                ended += got[0] == HEADERS and bool(got[1] & END_STREAM) and raw.fields['grpc-status'] == '0'
+            assert seen == [3] and ended == 2, (seen, ended)
+            assert server.process.stdout.readline().strip() == 'stopped'
+    patiently(scene, 200, 1000, 4000, 8000)
 
 
 def test_early_answer():

@@ -12,7 +12,7 @@
 #include "serve/server.h"
 #include "support/cmocka.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 
 struct fixture {
     uv_loop_t loop;

@@ -277,11 +277,11 @@ static void a_goodbye_lets_calls_end_while_new_ones_go_elsewhere(void **state)
     pawl__test__v1__unary_request__init(&request);
     connect_both(f);
     snprintf(listen, sizeof(listen), "%s", f->address.text);
-    request.delay_ms = 300;
+    request.delay_ms = 3000;
     assert_int_equal(0, start_unary(&slow, &request, 0));
     UNTIL(f, echo_state.held > 0);
     old = f->server;
-    server_stop(old, 5000, on_stopped, f);
+    server_stop(old, 30000, on_stopped, f);
     /* The port is free as soon as it stops listening. */
     struct fixture next = {.loop = f->loop};
 

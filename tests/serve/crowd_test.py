@@ -7,7 +7,7 @@ import sys
 import time
 
 from dispatch_test import enqueue
-from harness import BUILD, TIMEOUT_S, Scratch, run, until
+from harness import BUILD, TIMEOUT_S, Scratch, patiently, run, until
 from served import PAWL, Database, Served, pb, psql
 from streaming import Worker
 
@@ -30,24 +30,26 @@ print(worker.done(worker.job()).status, flush=True)
 
 def test_stopped_worker():
     """a worker that stands still loses its job to others, and works on when it goes on"""
-    with Database() as db, Served(db, '--lease', '2s') as server:
-        text = SLEEPER.format(tests=os.path.dirname(os.path.abspath(__file__)), build=BUILD, address=server.address)
-        with subprocess.Popen([sys.executable, '-c', text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sleeper:
-            job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
-            assert sleeper.stdout.readline().strip() == str(job_id)
-            sleeper.send_signal(signal.SIGSTOP)
-            with Worker(server.address) as other:
-                job = other.job()
-                assert (job.job_id, job.attempt) == (job_id, 2)
-                assert other.done(job).status == OK
-            sleeper.send_signal(signal.SIGCONT)
-            sleeper.stdin.write('go on\n')
-            sleeper.stdin.flush()
-            assert sleeper.stdout.readline().strip() == str(pb.ITEM_STATUS_STALE)
-            enqueue(db)
-            assert sleeper.stdout.readline().strip() == str(OK)
-            assert sleeper.wait(TIMEOUT_S) == 0
-        assert db.sql(f'SELECT state, attempt FROM pawl.history WHERE id = {job_id}') == 'done|2'
+    def scene(lease):
+        with Database() as db, Served(db, '--lease', lease) as server:
+            text = SLEEPER.format(tests=os.path.dirname(os.path.abspath(__file__)), build=BUILD, address=server.address)
+            with subprocess.Popen([sys.executable, '-c', text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sleeper:
+                job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
+                assert sleeper.stdout.readline().strip() == str(job_id)
+                sleeper.send_signal(signal.SIGSTOP)
+                with Worker(server.address) as other:
+                    job = other.job()
+                    assert (job.job_id, job.attempt) == (job_id, 2)
+                    assert other.done(job).status == OK
+                sleeper.send_signal(signal.SIGCONT)
+                sleeper.stdin.write('go on\n')
+                sleeper.stdin.flush()
+                assert sleeper.stdout.readline().strip() == str(pb.ITEM_STATUS_STALE)
+                enqueue(db)
+                assert sleeper.stdout.readline().strip() == str(OK)
+                assert sleeper.wait(TIMEOUT_S) == 0
+            assert db.sql(f'SELECT state, attempt FROM pawl.history WHERE id = {job_id}') == 'done|2'
+    patiently(scene, '2s', '6s', '18s')
 
 
 class Cluster:
@@ -79,7 +81,7 @@ class Cluster:
 
 def test_database_restart():
     """a restart of the database with a hundred streams open costs no stream, no job and no outcome"""
-    with Scratch() as scratch, Cluster(scratch) as db, Served(db) as server:
+    with Scratch() as scratch, Cluster(scratch) as db, Served(db, '--lease', '120s') as server:
         until(lambda: server.get('/ready')[0] == 200, 'the server is ready')
         workers = [Worker(server.address, credits=2) for _ in range(100)]
         enqueue(db, 150)
@@ -102,6 +104,28 @@ def test_database_restart():
             worker.close()
 
 
+def quiet(db, server, seconds=6, windows=10):
+    """Some window of so many seconds has at most two statements in each. The first ones may have more: the first looks, the list
+    of who is there, and a vacuum of the database's own. One who asks too often does so in all of them."""
+    seen = []
+    for _ in range(windows):
+        statements, transactions = cost(db, server)
+        start = time.monotonic()
+        time.sleep(seconds)
+        took = time.monotonic() - start
+        after = cost(db, server)
+        asked, committed = after[0] - statements, after[1] - transactions
+        seen.append((asked, committed, round(took, 1)))
+        if asked <= 2 * took and committed <= 2 * took + 2:  # with the two of this test
+            return
+    raise AssertionError(f'statements, transactions, seconds: {seen}')
+
+
+def cost(db, server):
+    committed = int(db.sql('SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()'))
+    return server.metric('pawl_engine_statements_total'), committed
+
+
 def test_thousand_idle():
     """a thousand idle workers cost at most two statements in a second, and less than 50 MB"""
     with Database() as db, Served(db) as server, server.calls(options=[('grpc.max_concurrent_streams', 1000)]) as calls:
@@ -111,23 +135,15 @@ def test_thousand_idle():
                    for i in range(1000)]
         for stream in streams:
             assert next(stream).WhichOneof('message') == 'opened'
-        time.sleep(7)  # the first looks, and the list of who is there, are over
-        statements = server.metric('pawl_engine_statements_total')
-        transactions = int(db.sql("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"))
-        seconds = 6
-        time.sleep(seconds)
-        asked = server.metric('pawl_engine_statements_total') - statements
-        assert asked <= 2 * seconds, asked
-        committed = int(db.sql("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")) - transactions
-        assert committed <= 2 * seconds + 2, committed  # with the two of this test
+        quiet(db, server)
         assert server.metric('pawl_workers') == 1000
         used = rss_kb(server)
         assert used < 50 * 1024 or 'ASAN_OPTIONS' in os.environ, f'{before} kB before, {used} kB with a thousand'
-        # And one of them gets the next job, at once.
-        start = time.monotonic()
+        # And one of them gets the next job, at once: the server is called, and does not wait for its next look.
+        called = server.metric('pawl_engine_notify_wakeups_total')
         enqueue(db, 3)
         until(lambda: db.sql('SELECT count(*) FROM pawl.job WHERE token IS NOT NULL') == '3', 'the jobs are claimed')
-        assert time.monotonic() - start < 2
+        until(lambda: server.metric('pawl_engine_notify_wakeups_total') > called, 'it was called')
         assert calls.Stats().workers
         for channel in channels:
             channel.channel.close()

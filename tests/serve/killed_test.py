@@ -4,52 +4,58 @@ import os
 import signal
 
 from dispatch_test import enqueue, state
-from harness import run, until
+from harness import patiently, run, until
 from served import Database, Holding, Served, pb
 from streaming import Worker, report
 
-LEASE = ('--lease', '2s')
+LEASES = ('2s', '6s', '18s')  # for one who never stands still, and for one who sometimes does
+TWICE = {'2s': '4s', '6s': '12s', '18s': '36s'}
+WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 OK, STALE = pb.ITEM_STATUS_OK, pb.ITEM_STATUS_STALE
 
 
 def test_stale():
     """a worker that was silent for a lease loses its job, hears so, and its late report counts for nothing"""
-    with Database() as db, Served(db, *LEASE) as server, Worker(server.address) as late:
-        job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
-        job = late.job()
-        told = late.word('cancel_run')
-        assert told.job_id == job_id and 'lost' in told.reason
-        until(lambda: 'lost' in db.sql(f"SELECT errors FROM pawl.jobs WHERE id = {job_id}"), 'it was taken back')
-        again = late.job()  # the same worker, whose credit is free again, or any other
-        assert (again.job_id, again.attempt) == (job_id, 2) and again.token != job.token
-        assert list(late.beat(job).lost_job_ids) == [job_id]
-        answer = late.done(job)
-        assert answer.status == STALE and answer.error
-        assert late.done(job).status == STALE
-        assert late.done(again).status == OK
-        assert late.done(job).status == STALE
-        assert db.sql(f'SELECT state, attempt FROM pawl.history WHERE id = {job_id}') == 'done|2'
+    def scene(lease):
+        with Database() as db, Served(db, '--lease', lease) as server, Worker(server.address) as late:
+            job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
+            job = late.job()
+            told = late.word('cancel_run')
+            assert told.job_id == job_id and 'lost' in told.reason
+            until(lambda: 'lost' in db.sql(f"SELECT errors FROM pawl.jobs WHERE id = {job_id}"), 'it was taken back')
+            again = late.job()  # the same worker, whose credit is free again, or any other
+            assert (again.job_id, again.attempt) == (job_id, 2) and again.token != job.token
+            assert list(late.beat(job).lost_job_ids) == [job_id]
+            answer = late.done(job)
+            assert answer.status == STALE and answer.error
+            assert late.done(job).status == STALE
+            assert late.done(again).status == OK
+            assert late.done(job).status == STALE
+            assert db.sql(f'SELECT state, attempt FROM pawl.history WHERE id = {job_id}') == 'done|2'
+    patiently(scene, *LEASES)
 
 
 def test_killed_before_sending():
     """what a server was about to claim when it was killed is given to others"""
-    with Database() as db:
-        one = Served(db, '--lease', '4s')  # no sweep or renewal comes before the claim
-        worker = Worker(one.address)
-        with Holding(db, 'LOCK TABLE pawl.claim IN SHARE MODE'):  # the claim is sent, and cannot end
-            job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
-            until(lambda: db.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                                 " AND query LIKE '%SKIP LOCKED%' AND query NOT LIKE '%expired%'") != '0', 'the claim waits')
-            os.kill(one.process.pid, signal.SIGKILL)
-            one.process.wait()
-        assert not worker.got
-        with Served(db, *LEASE) as two, Worker(two.address) as other:
-            job = other.job()
-            # Whether the claim was committed or not: a database that looks after its clients ends it.
-            assert job.job_id == job_id and job.attempt in (1, 2) and other.done(job).status == OK
-        assert db.sql("SELECT count(*), min(state::text) FROM pawl.history") == '1|done'
-        one.process.stdout.close()
-        worker.close()
+    def scene(lease):
+        with Database() as db:
+            one = Served(db, '--lease', TWICE[lease])  # no sweep or renewal comes before the claim
+            worker = Worker(one.address)
+            with Holding(db, 'LOCK TABLE pawl.claim IN SHARE MODE'):  # the claim is sent, and cannot end
+                job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
+                until(lambda: db.sql(WAITS + " AND query LIKE '%SKIP LOCKED%' AND query NOT LIKE '%expired%'") != '0',
+                      'the claim waits')
+                os.kill(one.process.pid, signal.SIGKILL)
+                one.process.wait()
+            assert not worker.got
+            with Served(db, '--lease', lease) as two, Worker(two.address) as other:
+                job = other.job()
+                # Whether the claim was committed or not: a database that looks after its clients ends it.
+                assert job.job_id == job_id and job.attempt in (1, 2) and other.done(job).status == OK
+            assert db.sql("SELECT count(*), min(state::text) FROM pawl.history") == '1|done'
+            one.process.stdout.close()
+            worker.close()
+    patiently(scene, *LEASES)
 
 
 def test_killed_before_settling():
@@ -61,7 +67,7 @@ def test_killed_before_settling():
         job = worker.job()
         with Holding(db, f'SELECT FROM pawl.job WHERE id = {job_id} FOR UPDATE'):
             waiting = worker.calls.later('ReportResult', worker_id=worker.id, reports=[report(job, done=pb.DoneOutcome())])
-            until(lambda: db.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != '0', 'the settle waits')
+            until(lambda: db.sql(WAITS) != '0', 'the settle waits')
             assert not waiting.done()
             os.kill(one.process.pid, signal.SIGKILL)
             one.process.wait()
@@ -75,24 +81,26 @@ def test_killed_before_settling():
 
 def test_server_killed():
     """when a server is killed its workers go on at another one, and what it had claimed and not sent comes back"""
-    with Database() as db, Served(db, *LEASE) as two:
-        one = Served(db, *LEASE)
-        worker = Worker(one.address, credits=2)
-        ids = enqueue(db, 2)
-        jobs = [worker.job(), worker.job()]
-        os.kill(one.process.pid, signal.SIGKILL)
-        one.process.wait()
-        until(worker.over.is_set, 'the stream ends')
-        with Worker(two.address, credits=2, worker_id=worker.id, running=jobs[:1]) as again:
-            assert not again.opened.lost_job_ids
-            # The other one it does not know of, as if it had been claimed and never sent.
-            until(lambda: not again.beat(jobs[0]).lost_job_ids and not again.jobs.empty(), 'the other one comes again')
-            lost = again.job()
-            assert (lost.job_id, lost.attempt) == (ids[1], 2)
-            assert again.done(jobs[0]).status == OK and again.done(lost).status == OK
-            assert again.done(jobs[1]).status == STALE
-        assert db.sql('SELECT count(*) FROM pawl.history') == '2'
-        worker.close()
+    def scene(lease):
+        with Database() as db, Served(db, '--lease', lease) as two:
+            one = Served(db, '--lease', lease)
+            worker = Worker(one.address, credits=2)
+            ids = enqueue(db, 2)
+            jobs = [worker.job(), worker.job()]
+            os.kill(one.process.pid, signal.SIGKILL)
+            one.process.wait()
+            until(worker.over.is_set, 'the stream ends')
+            with Worker(two.address, credits=2, worker_id=worker.id, running=jobs[:1]) as again:
+                assert not again.opened.lost_job_ids
+                # The other one it does not know of, as if it had been claimed and never sent.
+                until(lambda: not again.beat(jobs[0]).lost_job_ids and not again.jobs.empty(), 'the other one comes again')
+                lost = again.job()
+                assert (lost.job_id, lost.attempt) == (ids[1], 2)
+                assert again.done(jobs[0]).status == OK and again.done(lost).status == OK
+                assert again.done(jobs[1]).status == STALE
+            assert db.sql('SELECT count(*) FROM pawl.history') == '2'
+            worker.close()
+    patiently(scene, *LEASES)
 
 
 def test_not_mine():

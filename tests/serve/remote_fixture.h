@@ -11,7 +11,7 @@
 #include "serve/server.h"
 #include "support/cmocka.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 #define RUNS_MAX    64
 
 struct fixture {

@@ -100,7 +100,7 @@ static void an_outcome_that_is_refused_becomes_a_failure_with_the_servers_words(
 static void heartbeats_tell_what_is_lost_and_cancelled_and_carry_progress(void **state)
 {
     (void)state;
-    here->lease_ms = 300;
+    here->lease_ms = 3000;
     work(2, 1);
     UNTIL(here->stream != NULL);
     for (int64_t id = 1; id <= 3; id++)
@@ -179,7 +179,7 @@ static void a_new_stream_names_what_is_held_and_hears_what_is_lost(void **state)
 static void what_cannot_be_renewed_for_a_lease_is_given_up(void **state)
 {
     (void)state;
-    here->lease_ms = 300;
+    here->lease_ms = 3000;
     work(1, 1);
     UNTIL(here->stream != NULL);
     assign(1);

@@ -48,7 +48,7 @@ def test_idle_workers_are_let_go():
         start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(TIMEOUT_S) == 0
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20  # of the thirty seconds that those have who work
         for worker in workers:
             until(worker.over.is_set, 'its stream has ended')
             assert worker.ended.name == 'OK' and worker.word('drain').reconnect
@@ -85,7 +85,7 @@ def test_second_signal():
         start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(TIMEOUT_S) in (0, 130)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 20  # of the thirty seconds that it would wait
         server.process.stdout.close()
         assert state(db, job.job_id) == 'running'
         with Served(db) as two, Worker(two.address, worker_id=worker.id, running=[job]) as again:
@@ -117,7 +117,7 @@ def test_rolling_restart():
         started = [i for w in workers for i in w.started]
         assert len(started) == len(set(started)) == made, (len(started), len(set(started)), made)
         assert db.sql("SELECT count(*), max(attempt), min(state::text) FROM pawl.history") == f'{made}|1|done'
-        assert max(w.longest for w in workers) < 5, [w.longest for w in workers]
+        assert max(w.longest for w in workers) < 20, [w.longest for w in workers]
 
 
 def test_worker_list_and_drain():
@@ -154,16 +154,22 @@ def test_rate():
               == ['10'], 'the list shows it')
         start = time.monotonic()
         enqueue(db, 100)
-        while time.monotonic() - start < 2:
-            assert len(worker.got) <= 2 + 10 * (time.monotonic() - start), len(worker.got)
-            time.sleep(0.02)
-        assert len(worker.got) >= 5, len(worker.got)
+
+        def slowly(n):
+            """So many more come, and at no time more than may since the first could."""
+            n += len(worker.got)
+            deadline = time.monotonic() + TIMEOUT_S
+            while len(worker.got) < n:
+                assert time.monotonic() < deadline, len(worker.got)
+                assert len(worker.got) <= 2 + 10 * (time.monotonic() - start), len(worker.got)
+                time.sleep(0.02)
+        slowly(20)
         # Credits are another matter, and stay; a job that ends does not make it faster.
         db.pawl('worker', 'limit', '--jobs', '150', worker.id)
         assert worker.word('credit_change').credits == 150
-        n, start = len(worker.got), time.monotonic()
+        n = len(worker.got)
         worker.report(*(report(j, done=pb.DoneOutcome()) for j in worker.got[:n]))
-        assert not worker.idle(2) and len(worker.got) - n <= 2 + 10 * (time.monotonic() - start)
+        slowly(5)
         # Kept over a reconnect, at any server.
         with Served(db) as two, Worker(two.address, credits=1) as again:
             assert again.opened

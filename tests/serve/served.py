@@ -41,7 +41,7 @@ class Database:
 
     def __init__(self):
         self.name = 'served_' + os.urandom(8).hex()
-        for _ in range(400):
+        for _ in range(2400):
             try:
                 psql(SERVER_DB, f'CREATE DATABASE {self.name} TEMPLATE pawl_template')
                 break

@@ -27,7 +27,7 @@ def call(address, authority, pair=None, text='x'):
     with grpc.secure_channel(address, credentials) as chan:
         unary = chan.unary_unary('/pawl.test.v1.Echo/Unary', echo_pb2.UnaryRequest.SerializeToString,
                                  echo_pb2.UnaryResponse.FromString)
-        return unary(echo_pb2.UnaryRequest(text=text, data=b'y' * 300000), timeout=10)
+        return unary(echo_pb2.UnaryRequest(text=text, data=b'y' * 300000), timeout=TIMEOUT_S)
 
 
 def serve(pair, authority=None):
@@ -126,7 +126,7 @@ def test_reload():
             with grpc.secure_channel(address, credentials) as chan:
                 unary = chan.unary_unary('/pawl.test.v1.Echo/Unary', echo_pb2.UnaryRequest.SerializeToString,
                                          echo_pb2.UnaryResponse.FromString)
-                assert unary(echo_pb2.UnaryRequest(text='before'), timeout=10).text == 'before'
+                assert unary(echo_pb2.UnaryRequest(text='before'), timeout=TIMEOUT_S).text == 'before'
                 assert serial(address, authority) == 11
                 authority.issue('server', '/CN=localhost', 12)
                 assert serial(address, authority) == 11
@@ -138,7 +138,7 @@ def test_reload():
                 os.unlink(pair[1])
                 assert 'could not' in server.command('reload')
                 assert serial(address, authority) == 12
-                assert unary(echo_pb2.UnaryRequest(text='after'), timeout=10).text == 'after'
+                assert unary(echo_pb2.UnaryRequest(text='after'), timeout=TIMEOUT_S).text == 'after'
 
 
 def test_stop():

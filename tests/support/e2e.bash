@@ -59,7 +59,7 @@ fresh_db()
 {
     local out _
     DATABASE=e2e_$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         if out=$(server_sql "CREATE DATABASE $DATABASE TEMPLATE pawl_template" 2>&1); then
             export PAWL_DATABASE_URL="$PAWL_TEST_DB dbname=$DATABASE"
             return 0
@@ -133,10 +133,11 @@ hurry()
     db_sql "UPDATE pawl.job SET due_at = now() WHERE id = $1"
 }
 
-# Waits until a command succeeds: eventually SECONDS COMMAND...
+# Waits until a command succeeds: eventually SECONDS COMMAND... A machine that has much else to do is given six times that: only a
+# failure takes so long.
 eventually()
 {
-    local deadline=$((SECONDS + $1))
+    local deadline=$((SECONDS + 6 * $1))
     shift
     until "$@" >/dev/null 2>&1; do
         if [ "$SECONDS" -ge "$deadline" ]; then

@@ -20,7 +20,7 @@
 /* object_in_use: another session is just cloning the template, or an autovacuum worker looks at it.
  * Passes soon. */
 #define SQLSTATE_IN_USE "55006"
-#define CLONE_TRIES     200
+#define CLONE_TRIES     2400
 #define CLONE_PAUSE_MS  25
 
 static PGconn *connect_to(const char *conninfo)

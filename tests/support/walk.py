@@ -47,7 +47,7 @@ def main():
         script += [f"printf '%s\\n' '{MARK}{n}'", command]
     script.append(f"printf '%s\\n' '{MARK}end'")
     run = subprocess.run(['bash', '-c', '\n'.join(script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+                         stderr=subprocess.STDOUT, text=True, timeout=400, check=False)
     outputs = dict(part.split('\n', 1) for part in run.stdout.split(MARK)[1:])
     if run.returncode != 0 or 'end' not in outputs:
         sys.exit(f'exit status {run.returncode}; the guide ends in:\n{run.stdout}')

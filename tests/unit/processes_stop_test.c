@@ -108,19 +108,22 @@ static void await_ready(struct fixture *f)
     close(fd);
 }
 
+/* Time enough for the command to say its piece, also where a process stands still for a moment. */
+#define TIMEOUT_MS 3000
+
 static void timeout_ends_a_run_that_listens_to_sigterm(void **state)
 {
     struct fixture *f = *state;
     hands_open(f, "sleep 1000 & echo pid $! >&2; wait");
     struct record *record = record_next(f, NULL, 0);
-    record->run.job.timeout_ms = 1000;
+    record->run.job.timeout_ms = TIMEOUT_MS;
     start(f, record);
     run_all(f);
-    assert_error(record, OUTCOME_RETRY, "ran longer than its timeout of 1000 ms");
+    assert_error(record, OUTCOME_RETRY, "ran longer than its timeout of 3000 ms");
     assert_error(record, OUTCOME_RETRY, "signal 15");
     assert_int_equal(record->delay_ms, -1);
-    assert_true(record->run_us >= 1000 * US_PER_MS);
-    assert_true(record->run_us < PROCESSES_TERM_GRACE_MS * US_PER_MS);
+    assert_true(record->run_us >= TIMEOUT_MS * US_PER_MS);
+    assert_true(record->run_us < (TIMEOUT_MS + PROCESSES_TERM_GRACE_MS) * US_PER_MS);
     await_gone(pid_in_error(record));
 }
 
@@ -129,10 +132,10 @@ static void timeout_kills_the_whole_group_when_sigterm_is_ignored(void **state)
     struct fixture *f = *state;
     hands_open_quick(f, "trap '' TERM; sleep 1000 & echo pid $! >&2; wait; wait; wait", 50);
     struct record *record = record_next(f, NULL, 0);
-    record->run.job.timeout_ms = 1000;
+    record->run.job.timeout_ms = TIMEOUT_MS;
     start(f, record);
     run_all(f);
-    assert_error(record, OUTCOME_RETRY, "timeout of 1000 ms; killed by signal 9");
+    assert_error(record, OUTCOME_RETRY, "timeout of 3000 ms; killed by signal 9");
     await_gone(pid_in_error(record));
 }
 

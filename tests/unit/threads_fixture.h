@@ -15,7 +15,7 @@
 #include "check.h"
 #include "hands/threads.h"
 
-#define WATCHDOG_MS 30000
+#define WATCHDOG_MS 120000
 #define RUNS_MAX    64
 
 /* One run and what was reported about it. */

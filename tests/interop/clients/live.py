@@ -8,7 +8,7 @@ import subprocess
 import time
 
 SLOWNESS = float(os.environ.get('PAWL_TEST_SLOWNESS', '1'))
-TIMEOUT_S = 20 * SLOWNESS
+TIMEOUT_S = 60 * SLOWNESS  # only a failure takes so long
 
 
 def until(condition, what, timeout_s=TIMEOUT_S):
@@ -22,12 +22,23 @@ def until(condition, what, timeout_s=TIMEOUT_S):
         time.sleep(0.005)
 
 
+def patiently(scene, *tries):
+    """Plays a scene about time with the first of the values, and with the next one if that failed: a process that stood
+    still for a moment spoils the quick ones, what is wrong spoils them all."""
+    for value in tries[:-1]:
+        try:
+            return scene(value)
+        except Exception as failure:  # whatever an unlucky moment led to
+            print(f'# with {value}: {type(failure).__name__} {" ".join(str(failure).split())[:300]}')
+    return scene(tries[-1])
+
+
 class Database:
     """A clone of the migrated template."""
 
     def __init__(self):
         self.name = 'clients_' + secrets.token_hex(8)
-        for _ in range(200):
+        for _ in range(1200):
             done = self._server(f'CREATE DATABASE {self.name} TEMPLATE pawl_template')
             if done.returncode == 0:
                 break
@@ -79,6 +90,10 @@ class Serve:
         self.start()
 
     def start(self):
+        # Between a stop and a start its port may be somebody else's for a moment.
+        until(self._listens, 'the server listens')
+
+    def _listens(self):
         command = [os.environ['PAWL_TEST_BIN'], 'serve', '--listen', self.address, *self.options]
         self.process = subprocess.Popen(
             command,
@@ -89,8 +104,13 @@ class Serve:
         )
         ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT_S)
         line = self.process.stdout.readline().decode().strip() if ready else ''
-        assert line.startswith('listening on '), f'the server did not start: {line!r}'
+        if not line.startswith('listening on '):
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            return False
         self.address = line[len('listening on ') :]
+        return True
 
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:

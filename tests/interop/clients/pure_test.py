@@ -204,7 +204,7 @@ def report(job_id, **outcome_):
 
 def until(condition):
     """For what another thread does."""
-    for _ in range(20000):
+    for _ in range(60000):
         if condition():
             return
         threading.Event().wait(0.001)
@@ -221,7 +221,7 @@ def test_reports_go_together():
         r.add(report(i), lambda sent, answer: answered.append(sent.job_id))
     for _ in range(3):
         server.gate.release()
-    assert r.flush(20)
+    assert r.flush(60)
     r.close()
     assert [len(c) for c in server.calls] == [1, REPORTS_MAX, 2] and answered == list(range(REPORTS_MAX + 3))
 
@@ -237,7 +237,7 @@ def test_reports_are_repeated():
     r.add(report(2), lambda sent, answer: answered.append((sent.job_id, answer.status)))
     for _ in range(4):
         server.gate.release()
-    assert r.flush(20)
+    assert r.flush(60)
     r.close()
     assert server.calls == [[1], [1, 2], [1, 2], [2]]
     assert answered == [(1, pb.ITEM_STATUS_OK), (2, pb.ITEM_STATUS_OK)]
@@ -266,7 +266,7 @@ def test_reports_refused():
     )
     for _ in range(6):
         server.gate.release()
-    assert r.flush(20)
+    assert r.flush(60)
     r.close()
     assert server.calls == [[9], [0, 1], [0], [1], [1]], server.calls
     assert answered == [(0, 'done', pb.ITEM_STATUS_OK), (1, 'fail', None)], answered
@@ -278,7 +278,7 @@ def test_reports_stale():
     r = reporter(server)
     r.add(report(3), lambda sent, answer: answered.append(answer.status))
     server.gate.release()
-    assert r.flush(20)
+    assert r.flush(60)
     r.close()
     assert server.calls == [[3]] and answered == [pb.ITEM_STATUS_STALE]
 

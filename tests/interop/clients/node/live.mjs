@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { Client, Worker } from 'pawl-client';
 
 const { PAWL_TEST_BIN, PAWL_TEST_DB, PAWL_TEST_PSQL } = process.env;
-export const TIMEOUT_MS = 20_000 * Number(process.env.PAWL_TEST_SLOWNESS ?? 1);
+export const TIMEOUT_MS = 60_000 * Number(process.env.PAWL_TEST_SLOWNESS ?? 1);
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 /** Rejects with the reason when the job should stop. */
@@ -39,7 +39,7 @@ export class Stage {
         break;
       } catch (e) {
         // Unless somebody else is cloning it at this very moment.
-        if (tries > 200 || !String(e.stderr).includes('55006')) throw e;
+        if (tries > 1200 || !String(e.stderr).includes('55006')) throw e;
         await new Promise((done) => setTimeout(done, 25));
       }
     }
@@ -47,6 +47,15 @@ export class Stage {
   }
 
   async start() {
+    // Between a stop and a start its port may be somebody else's for a moment.
+    const deadline = Date.now() + TIMEOUT_MS;
+    while (!(await this.listens())) {
+      if (Date.now() > deadline) throw new Error('the server did not start');
+      await sleep(50);
+    }
+  }
+
+  async listens() {
     this.process = spawn(PAWL_TEST_BIN, ['serve', '--listen', this.address, ...this.options], {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: { ...process.env, PAWL_DATABASE_URL: this.url },
@@ -55,9 +64,10 @@ export class Stage {
     for await (const line of createInterface({ input: this.process.stdout })) {
       assert.match(line, /^listening on /);
       this.address = line.slice('listening on '.length);
-      return;
+      return true;
     }
-    throw new Error('the server did not start');
+    await this.exited;
+    return false;
   }
 
   async stop(signal = 'SIGTERM') {
