@@ -52,6 +52,7 @@ void waker_init(struct waker *waker, const struct waker_options *options)
 void waker_stop(struct waker *waker)
 {
     uv_timer_stop(&waker->timer);
+    waker->state = WAKER_AWAKE; /* a mark under way is waited for no more, nor is it missed */
 }
 
 static bool set_mark(struct waker *waker, bool asleep, batch_fn fn)
