@@ -214,7 +214,8 @@ void coordinator_note_settled(struct coordinator *c, struct slot *slot, const ch
 {
     bool was_run = slot->item.outcome.kind != OUTCOME_RELEASE;
 
-    if (was_run && state != NULL && strcmp(state, "cancelled") != 0)
+    if (was_run && state != NULL &&
+        (slot->item.outcome.kind == OUTCOME_DONE || strcmp(state, "cancelled") != 0))
         note_run(c, slot);
     /* A probe that was never run. */
     if (slot->probe != 0)

@@ -408,7 +408,7 @@ static void on_flushed(void *data, const struct batch_end *end)
 
 static bool fill_batch(struct settle *settle, struct batch *batch, struct load *load)
 {
-    const struct job_settle *items[SETTLE_BATCH_MAX];
+    const struct job_settle *items[SETTLE_BATCH_MAX] __attribute__((uninitialized));
 
     gather(settle, load);
     for (size_t i = 0; i < settle->n_flying; i++)

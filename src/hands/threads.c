@@ -79,7 +79,7 @@ static void hand_over(struct pool *pool, struct task *task)
 
 static void collect(struct pool *pool)
 {
-    void *items[COLLECT_MAX];
+    void *items[COLLECT_MAX] __attribute__((uninitialized));
     size_t n;
 
     while ((n = mailbox_take(&pool->finished, items, COLLECT_MAX)) > 0) {
