@@ -43,7 +43,7 @@ def test_killed_before_sending():
             worker = Worker(one.address)
             with Holding(db, 'LOCK TABLE pawl.claim IN SHARE MODE'):  # the claim is sent, and cannot end
                 job_id, = enqueue(db, more=", retry => 'exponential', retry_base => '10ms'")
-                until(lambda: db.sql(WAITS + " AND query LIKE '%SKIP LOCKED%' AND query NOT LIKE '%expired%'") != '0',
+                until(lambda: db.sql(WAITS + " AND query LIKE '/* pawl.job\\_claim%'") != '0',
                       'the claim waits')
                 os.kill(one.process.pid, signal.SIGKILL)
                 one.process.wait()

@@ -1,5 +1,6 @@
 """served: a database and a `pawl serve` on it, and calls to it by grpcio. For tests that need jobs behind the transport."""
 
+import atexit
 import json
 import os
 import re
@@ -146,6 +147,7 @@ class Served:
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
                                         env={**os.environ, **({'PAWL_DATABASE_URL': conninfo} if conninfo else {}),
                                              **(env or {})})
+        atexit.register(self.process.kill)  # whatever became of the scene it was for
         self.addresses = []
         while len(self.addresses) < len(listen):
             line = self.process.stdout.readline()
