@@ -223,7 +223,9 @@ static void take_input(struct conn *conn)
 static void flush(struct conn *conn)
 {
     int status = PQflush(conn->pg);
-    if (status < 0) {
+    /* libpq reads while it writes, and when it finds the end it closes the socket and says that all was sent. To watch that
+     * number on would abort the program in libuv, or watch whoever gets it next. */
+    if (status < 0 || PQsocket(conn->pg) < 0) {
         take_input(conn);
         lost(conn);
         return;
