@@ -20,7 +20,7 @@
 #include "store/statements.h"
 
 #define SINGLES        1000
-#define BETWEEN_MS     25   /* until it has lingered, marked itself asleep and looked */
+#define BETWEEN_MS     5    /* until all is quiet again */
 #define FALL_ASLEEP_MS 1500 /* the looks that follow the mark are over by then */
 #define ARRIVE_MOST_MS 10000
 #define ARENA_MAX      (256 * 1024)
