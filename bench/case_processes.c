@@ -29,6 +29,8 @@
 struct processes {
     struct series many;
     struct series one;
+    struct series cpu; /* µs of the server per job */
+    struct series cpu_one;
     struct series duplicates;
     struct series rollbacks;
 };
@@ -302,8 +304,10 @@ static int measure(struct bench *b, void *data, bool against, struct pawl_err *e
     if (rc < 0)
         return rc;
     double rate = (double)b->options.jobs * US_PER_S / (double)took_us;
+    double cpu_us = (double)(after.cpu_us - before.cpu_us) / (double)b->options.jobs;
 
-    bench_note(b, "  %zu: %.0f jobs/s", n, rate);
+    bench_note(b, "  %zu: %.0f jobs/s, %.1f µs of the server", n, rate, cpu_us);
+    series_add(against ? &p->cpu_one : &p->cpu, cpu_us);
     series_add(against ? &p->one : &p->many, rate);
     if (!against) {
         series_add(&p->duplicates, (double)duplicates);
@@ -332,6 +336,7 @@ int case_processes(struct bench *b, struct pawl_err *err)
     keep_largest(&p.duplicates);
     keep_largest(&p.rollbacks);
     bench_row_ratio(b, "4 processes on one queue / 1", "jobs/s", &p.many, &p.one, 0.85);
+    bench_row_limit(b, "server CPU per job, 4 processes / 1", "µs", &p.cpu, &p.cpu_one, BENCH_NONE);
     bench_row_limit(b, "jobs run twice", "", &p.duplicates, NULL, 0);
     bench_row_limit(b, "transactions rolled back", "", &p.rollbacks, NULL, 0);
     return 0;

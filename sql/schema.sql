@@ -185,6 +185,21 @@ $$;
 
 ALTER FUNCTION pawl.children_end(parent bigint, token uuid, cancel boolean) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.claim_turn(queue text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '200ms'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('pawl.claim ' || claim_turn.queue, 0));
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+
+ALTER FUNCTION pawl.claim_turn(queue text) OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.due_time(delay interval, due_at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -923,31 +938,43 @@ $$;
 ALTER FUNCTION pawl.lanes_mend(most integer) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.machine_line(job bigint, step text, awaits text[], waits_for smallint, wait_until timestamp with time zone, deadline_at timestamp with time zone, children_left integer, cancel_by text, join_flags smallint, inbox bigint) RETURNS text
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT coalesce(step, '') || E'\t'
+DECLARE
+    shown   text; -- ids of the signals
+    signals text;
+    kids    text;
+BEGIN
+    IF awaits IS NOT NULL THEN
+        SELECT string_agg(s.id::text, ',' ORDER BY s.id),
+               jsonb_agg(jsonb_build_object('id', s.id, 'name', s.name, 'payload', s.payload) ORDER BY s.id)::text
+        INTO shown, signals
+        FROM (SELECT * FROM pawl.signal AS i
+              WHERE i.job_id = job AND i.name = ANY (awaits) AND NOT i.consumed
+              ORDER BY i.id LIMIT 1000) AS s;
+    END IF;
+    IF children_left IS NOT NULL THEN
+        SELECT '[' || coalesce(string_agg(
+                          '{"id": ' || c.child_id::text || ', "kind": ' || to_json(c.kind)::text
+                          || CASE WHEN c.error IS NULL THEN '' ELSE ', "error": ' || to_json(c.error)::text END
+                          || ', "state": "' || c.state::text || '"'
+                          || CASE WHEN octet_length(c.result) <= 65536
+                                  THEN ', "result": ' || pawl.bytes_json(c.result)::text ELSE '' END
+                          || '}', ', '), '') || ']'
+        INTO kids
+        FROM (SELECT * FROM pawl.child AS k WHERE k.parent_id = job ORDER BY k.child_id LIMIT 10000) AS c;
+    END IF;
+    RETURN coalesce(step, '') || E'\t'
            || coalesce(inbox, 0) || E'\t'
-           || CASE WHEN waits_for = 3 THEN 1 ELSE 0 END + CASE WHEN shown.ids IS NULL AND wait_until <= now() THEN 2 ELSE 0 END
+           || CASE WHEN waits_for = 3 THEN 1 ELSE 0 END + CASE WHEN shown IS NULL AND wait_until <= now() THEN 2 ELSE 0 END
               + CASE WHEN deadline_at <= now() THEN 4 ELSE 0 END + CASE WHEN cancel_by IS NULL THEN 0 ELSE 8 END
               + coalesce(join_flags & 2, 0) * 8 || E'\t'
            || coalesce(children_left, 0) || E'\t'
-           || coalesce(shown.ids, '') || E'\t'
-           || coalesce(shown.list::text, '') || E'\t'
-           || CASE WHEN children_left IS NOT NULL
-                   THEN coalesce((SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
-                                             'id', c.child_id, 'kind', c.kind, 'state', c.state,
-                                             'result', CASE WHEN octet_length(c.result) <= 65536
-                                                            THEN pawl.bytes_json(c.result) END,
-                                             'error', c.error)) ORDER BY c.child_id)::text
-                                  FROM (SELECT * FROM pawl.child AS k WHERE k.parent_id = job
-                                        ORDER BY k.child_id LIMIT 10000) AS c), '[]')
-                   ELSE '' END
-    FROM (SELECT string_agg(s.id::text, ',' ORDER BY s.id) AS ids,
-                 jsonb_agg(jsonb_build_object('id', s.id, 'name', s.name, 'payload', s.payload) ORDER BY s.id) AS list
-          FROM (SELECT * FROM pawl.signal AS i
-                WHERE i.job_id = job AND i.name = ANY (awaits) AND NOT i.consumed
-                ORDER BY i.id LIMIT 1000) AS s) AS shown
+           || coalesce(shown, '') || E'\t'
+           || coalesce(signals, '') || E'\t'
+           || coalesce(kids, '');
+END
 $$;
 
 ALTER FUNCTION pawl.machine_line(job bigint, step text, awaits text[], waits_for smallint, wait_until timestamp with time zone, deadline_at timestamp with time zone, children_left integer, cancel_by text, join_flags smallint, inbox bigint) OWNER TO pawl_owner;
@@ -1942,6 +1969,9 @@ GRANT ALL ON FUNCTION pawl.child_ended(parent bigint, of_join integer, child big
 
 REVOKE ALL ON FUNCTION pawl.children_end(parent bigint, token uuid, cancel boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.children_end(parent bigint, token uuid, cancel boolean) TO pawl_worker;
+
+REVOKE ALL ON FUNCTION pawl.claim_turn(queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.claim_turn(queue text) TO pawl_worker;
 
 REVOKE ALL ON FUNCTION pawl.due_time(delay interval, due_at timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.due_time(delay interval, due_at timestamp with time zone) TO pawl_producer;

@@ -11,7 +11,7 @@
 -- A row that is found by its place is not looked for in an index, and only who comes to a page by way of an index removes the dead
 -- versions there. Without that the pages fill up after a few steps, and every step is a new row in all indexes (four of ten were). Hence
 -- the look at one row of each page ($7); the condition is always true.
-WITH input AS MATERIALIZED (
+WITH input AS (
     SELECT i.*
     FROM ROWS FROM (
              pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::tid[]),

@@ -77,7 +77,7 @@ void coordinator_dispatch(struct coordinator *c)
 
 static void on_jobs(struct coordinator *c, struct claim *claim, const struct batch_end *end)
 {
-    PGresult *r = batch_take_result(end, 0);
+    PGresult *r = batch_take_result(end, c->asking_turn);
 
     if (claim_fill(claim, r) < 0) {
         /* They stay claimed in our name until the lease runs out. */
@@ -142,9 +142,12 @@ static void on_claimed(void *data, const struct batch_end *end)
         return;
     }
     bool more;
-    int n = job_claim_count(end->results[0], &more);
+    const PGresult *r = end->results[c->asking_turn];
+    int n = job_claim_count(r, &more);
 
     c->backoff_ms = 0;
+    if (c->asking_turn)
+        scan_turn(scan, claim_turn_row(end->results[0]), clock_mono_us(c->options.clock));
     c->stats.claims++;
     c->stats.empty_claims += n == 0 && !more;
     c->stats.short_claims += n < claim->asked.limit;
@@ -154,7 +157,7 @@ static void on_claimed(void *data, const struct batch_end *end)
         breaker_looked(c->asking_probe, n > 0, c->n_scans, clock_mono_us(c->options.clock));
     } else {
         scan_claimed(scan,
-                     end->results[0],
+                     r,
                      c->asking_full,
                      claim->asked.limit,
                      end->took_us,
@@ -288,13 +291,18 @@ static void ask(struct coordinator *c,
     else
         c->asking_full = scan_from(scan, now_us, asked.from);
     scan_lane_from(scan, probe != NULL || c->asking_full, asked.lane_from);
-    asked.lanes = probe != NULL || scan_with_lanes(scan, c->asking_full);
+    asked.lanes = probe != NULL || scan_with_lanes(scan, c->asking_full, &asked.limit);
     asked.together = asked.lanes && probe == NULL ? together(c, scan) : 1;
     if (asked.together > 1)
         ask_together(c, &asked, room);
 
+    c->asking_turn = probe == NULL && scan_takes_turn(scan, c->asking_full, asked.limit, now_us);
+
     const struct stmt *stmt = asked.lanes ? STMT(job_claim_lanes) : STMT(job_claim);
-    struct params *params = batch != NULL ? batch_add(batch, stmt) : NULL;
+    struct params *turn =
+        batch != NULL && c->asking_turn ? batch_add(batch, STMT(claim_turn)) : NULL;
+    struct params *params =
+        batch != NULL && (turn != NULL || !c->asking_turn) ? batch_add(batch, stmt) : NULL;
 
     c->asking = params != NULL ? claim_new(&asked) : NULL;
     if (c->asking == NULL) {
@@ -308,6 +316,8 @@ static void ask(struct coordinator *c,
     c->asking_queue = queue;
     c->called_while_asking = false;
     c->stats.full_scans += probe != NULL || c->asking_full;
+    if (turn != NULL)
+        claim_turn_bind(turn, scan->queue);
     job_claim_bind(params, &c->asking->asked);
     c->asking->asked.kinds = NULL; /* sent; the list may change now */
     c->asking->asked.n_kinds = 0;

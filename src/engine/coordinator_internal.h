@@ -93,6 +93,7 @@ struct coordinator {
     struct claim *asking;         /* the claim on the wire, or NULL */
     size_t asking_queue;          /* for which queue */
     bool asking_full;             /* from its beginning */
+    bool asking_turn;             /* when nobody else does */
     struct breaker *asking_probe; /* only for probes of this kind; NULL: for all kinds */
     const char **kinds;           /* owned; those that may be claimed while some may not */
     size_t kinds_size;

@@ -79,10 +79,13 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
         }
         coordinator_look(c);
     }
-    /* It may be due again at once, or its parent. */
+    /* Its children are due now, or its parent may be. If we said that we sleep while this was settled, it called nobody. */
+    if (slot->item.outcome.kind == OUTCOME_SPAWN || (slot->run.job.riders & RIDER_PARENT) != 0)
+        coordinator_look(c);
+    /* It may be due again at once. */
     if (c->options.until_empty &&
         (slot->item.outcome.kind == OUTCOME_RETRY || slot->item.outcome.kind == OUTCOME_SNOOZE ||
-         slot->item.outcome.kind >= OUTCOME_NEXT || (slot->run.job.riders & RIDER_PARENT) != 0))
+         slot->item.outcome.kind >= OUTCOME_NEXT))
         coordinator_look(c);
     if (c->options.settled != NULL && slot->item.outcome.kind != OUTCOME_RELEASE) {
         c->options.settled(c->options.data,

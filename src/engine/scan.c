@@ -3,7 +3,7 @@
 
 void scan_init(struct scan *scan, const char *queue)
 {
-    *scan = (struct scan){.queue = queue, .full_us = INT64_MIN / 2};
+    *scan = (struct scan){.queue = queue, .full_us = INT64_MIN / 2, .turns_us = INT64_MIN};
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         scan->mark[i].due_us = scan->lane_mark[i].due_us = INT64_MIN;
 }
@@ -44,9 +44,12 @@ bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_
     return full;
 }
 
-bool scan_with_lanes(struct scan *scan, bool full)
+bool scan_with_lanes(struct scan *scan, bool full, int32_t *limit)
 {
     bool with = full || scan->lanes || (scan->owes_lanes && !scan->called);
+
+    if (with && !scan->lanes && *limit > SCAN_PEEK_MAX)
+        *limit = SCAN_PEEK_MAX;
 
     scan->called = false;
     scan->owes_lanes &= !with;
@@ -57,6 +60,24 @@ void scan_lane_from(const struct scan *scan, bool full, struct job_watermark fro
 {
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         from[i] = full ? (struct job_watermark){.due_us = INT64_MIN} : scan->lane_mark[i];
+}
+
+bool scan_takes_turn(const struct scan *scan, bool full, int32_t limit, int64_t now_us)
+{
+    return !full && scan->more && limit >= SCAN_TURN_MIN && now_us >= scan->turns_us;
+}
+
+void scan_turn(struct scan *scan, bool in_time, int64_t now_us)
+{
+    int64_t twice_us = 2 * scan->no_turns_us;
+
+    if (in_time)
+        scan->no_turns_us = 0;
+    else if (scan->no_turns_us == 0)
+        scan->no_turns_us = SCAN_NO_TURNS_US;
+    else
+        scan->no_turns_us = twice_us < SCAN_NO_TURNS_MAX_US ? twice_us : SCAN_NO_TURNS_MAX_US;
+    scan->turns_us = now_us + scan->no_turns_us;
 }
 
 static bool before(const struct job_watermark *a, const struct job_watermark *b)
@@ -130,6 +151,7 @@ void scan_claimed(
     if (n > 0)
         scan->mostly_lanes = n_lanes > n / 2;
     scan->want_full = n_looked < limit;
+    scan->more = n_looked == limit;
     /* Where a full scan is too dear right now, the next look will do it. */
     scan->empty = n == 0 && !more && !scan->owes_lanes && (full || !affordable(scan, now_us));
 }

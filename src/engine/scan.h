@@ -18,6 +18,12 @@
 
 #define SCAN_FULL_EVERY_US (1000 * 1000) /* how long a late committer waits at most, under load */
 #define SCAN_FULL_SHARE    30            /* a full scan may take one part in this of the time */
+#define SCAN_PEEK_MAX      500           /* jobs of a full scan that asks whether there are lanes */
+/* Claims of so many jobs take turns. Those of fewer take less time than their commit, which they would wait for. */
+#define SCAN_TURN_MIN 500
+/* For so long a worker does without turns when it has waited in vain, and twice as long every time. */
+#define SCAN_NO_TURNS_US     (1000 * 1000)
+#define SCAN_NO_TURNS_MAX_US (60 * 1000 * 1000)
 
 struct scan {
     const char *queue;        /* borrowed */
@@ -31,7 +37,10 @@ struct scan {
     bool called;       /* somebody says that there is work: it is most likely ahead of the marks */
     bool owes_lanes;   /* and it may be in a lane, where nobody has looked since */
     bool lanes;        /* the last full scan met jobs in lanes: look for them every time */
-    int64_t full_us;   /* steady clock when the last full scan began */
+    bool more;         /* the last claim found all that it asked for */
+    int64_t turns_us;  /* steady clock from when on large claims take turns with those of others */
+    int64_t no_turns_us;  /* how long they did not, the last time */
+    int64_t full_us;      /* steady clock when the last full scan began */
     int64_t full_cost_us; /* how long it took */
 };
 
@@ -52,11 +61,18 @@ void scan_put_back(struct scan *scan, int16_t priority, bool in_lane, int64_t du
 
 /* Fills in where to start. Returns whether it is a full scan. */
 bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES]);
-/* Whether that claim is to look for jobs in lanes, too. */
-bool scan_with_lanes(struct scan *scan, bool full);
+/* Whether that claim is to look for jobs in lanes, too, and for how many at most: that is a slower statement, and where
+ * there are no lanes a look is enough. */
+bool scan_with_lanes(struct scan *scan, bool full, int32_t *limit);
 /* The same for jobs in lanes; full: as scan_from said. The statement itself looks at the last second
  * again: who is called into a lane is due at once, but seen only after a commit. */
 void scan_lane_from(const struct scan *scan, bool full, struct job_watermark from[JOB_PRIORITIES]);
+
+/* Whether that claim waits until no other worker claims. Those who drain together would look in vain at what the
+ * others take, as it is being taken. */
+bool scan_takes_turn(const struct scan *scan, bool full, int32_t limit, int64_t now_us);
+/* How it went: in time, or not. */
+void scan_turn(struct scan *scan, bool in_time, int64_t now_us);
 
 /* What a claim came back with. full: as scan_from said; limit: as it was asked for. */
 void scan_claimed(struct scan *scan,

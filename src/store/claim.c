@@ -29,6 +29,16 @@ const char *claim_renew_cancelled(const PGresult *r, int row)
     return result_is_null(r, row, 1) ? NULL : result_text(r, row, 1);
 }
 
+void claim_turn_bind(struct params *p, const char *queue)
+{
+    params_text(p, queue);
+}
+
+bool claim_turn_row(const PGresult *r)
+{
+    return result_bool(r, 0, 0);
+}
+
 void claim_sweep_bind(struct params *p, int32_t limit)
 {
     params_i32(p, limit);

@@ -27,6 +27,9 @@ struct uuid claim_renew_row(const PGresult *r, int row);
 /* Whose end was asked for: ids with commas between them, in the result; NULL: none. */
 const char *claim_renew_cancelled(const PGresult *r, int row);
 
+void claim_turn_bind(struct params *p, const char *queue);
+bool claim_turn_row(const PGresult *r);
+
 void claim_sweep_bind(struct params *p, int32_t limit);
 /* ret_state points into the result. */
 void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **ret_state);

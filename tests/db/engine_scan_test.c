@@ -328,6 +328,54 @@ static void with_min_demand_it_waits_for_room_for_so_many(void **state)
     assert_all_done(f, 10);
 }
 
+/* One runs and the others are claimed ahead, so many at a time that claims take turns. */
+static PGconn *start_drainer(struct crew *crew, struct fixture *f)
+{
+    crew_init(crew, f);
+    crew->options.concurrency = 1;
+    crew->options.prefetch = IDS_MAX;
+    crew->run_ms = HELD;
+    enqueue(f, 1800);
+    return session(f, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('pawl.claim q', 0))");
+}
+
+#define SOMEBODY_WAITS "pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+static void a_large_claim_waits_for_that_of_another(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+    PGconn *other = start_drainer(&crew, f);
+
+    crew_start(&crew);
+    run_until(f, count_of(f, SOMEBODY_WAITS) == 1);
+    PQfinish(other);
+    run_until(f, count_of(f, "pawl.job WHERE token IS NULL") == 0);
+    assert_int_equal(crew_stats(&crew)->claim_errors, 0);
+    crew.run_ms = 0;
+    crew_let_go(&crew);
+    run_until(f, crew.settled == 1800);
+    crew_stop(&crew);
+    assert_all_done(f, 1800);
+}
+
+static void a_claim_that_never_ends_holds_nobody_up_for_long(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+    PGconn *other = start_drainer(&crew, f);
+
+    crew_start(&crew);
+    run_until(f, count_of(f, "pawl.job WHERE token IS NULL") == 0);
+    assert_int_equal(crew_stats(&crew)->claim_errors, 0);
+    crew.run_ms = 0;
+    crew_let_go(&crew);
+    run_until(f, crew.settled == 1800);
+    crew_stop(&crew);
+    assert_all_done(f, 1800);
+    PQfinish(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +387,8 @@ int main(void)
         engine_test(the_jobs_of_one_claim_start_in_the_same_order),
         engine_test(queues_take_turns),
         engine_test(full_scans_are_bounded_under_load),
+        engine_test(a_large_claim_waits_for_that_of_another),
+        engine_test(a_claim_that_never_ends_holds_nobody_up_for_long),
         engine_test(prefetched_jobs_are_leased_and_renewed),
         engine_test(prefetched_jobs_are_released_by_a_stop_with_their_attempt),
         engine_test(prefetched_jobs_of_a_lost_claim_are_not_started),

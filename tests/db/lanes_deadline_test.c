@@ -114,21 +114,27 @@ static void who_has_a_deadline_and_is_due_never_is_called_too(void **state)
     assert_int_equal(count_of(f, "pawl.job WHERE due_at <= clock_timestamp()"), 1);
 }
 
+/* Job 1 runs, and job 2, the next of its lane, fails at its deadline before job 3. */
+static void second_of_three_fails(struct crew *crew, struct fixture *f, const char *rule)
+{
+    patient_crew(crew, f);
+    testdb_exec(&f->db, rule);
+    enqueue_in(f, "l1", 1, 4);
+    crew_start(crew);
+    run_until(f, crew->runs == 1);
+    testdb_exec(&f->db,
+                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1', deadline => '300 ms');"
+                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1')");
+    run_until(f, count_of(f, FAILED_AT_ITS_DEADLINE) == 1);
+}
+
 /* In order, but not behind one that will not run. */
 static void a_strict_lane_goes_on_when_the_deadline_of_the_first_has_passed(void **state)
 {
     struct fixture *f = *state;
     struct crew crew;
 
-    patient_crew(&crew, f);
-    testdb_exec(&f->db, "SELECT pawl.lane_set('q', '*', strict => true)");
-    enqueue_in(f, "l1", 1, 4);
-    crew_start(&crew);
-    run_until(f, crew.runs == 1);
-    testdb_exec(&f->db,
-                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1', deadline => '300 ms');"
-                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1')");
-    run_until(f, count_of(f, FAILED_AT_ITS_DEADLINE) == 1);
+    second_of_three_fails(&crew, f, "SELECT pawl.lane_set('q', '*', strict => true)");
     crew_let_go(&crew);
     run_until(f, crew.runs == 2);
     crew_let_go(&crew);
@@ -143,15 +149,7 @@ static void the_clock_calls_another_when_the_deadline_of_the_first_comes_before(
     struct fixture *f = *state;
     struct crew crew;
 
-    patient_crew(&crew, f);
-    testdb_exec(&f->db, "SELECT pawl.lane_set('q', '*', 9, rate_per_s => 1.0 / 3600)");
-    enqueue_in(f, "l1", 1, 4);
-    crew_start(&crew);
-    run_until(f, crew.runs == 1);
-    testdb_exec(&f->db,
-                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1', deadline => '300 ms');"
-                "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1')");
-    run_until(f, count_of(f, FAILED_AT_ITS_DEADLINE) == 1);
+    second_of_three_fails(&crew, f, "SELECT pawl.lane_set('q', '*', 9, rate_per_s => 1.0 / 3600)");
     testdb_exec(&f->db, "SELECT pawl.lanes_mend(10)"); /* as the next sweep does */
     run_until(f,
               count_of(f,

@@ -15,8 +15,9 @@ import urllib.request
 
 BUILD = os.path.abspath(sys.argv[1])  # the build directory of tests/serve
 sys.path.insert(0, BUILD)
-# Only a failure takes so long: a machine that is ten times slower than usual must not look like one.
-TIMEOUT_S = 60 * float(os.environ.get('PAWL_TEST_SLOWNESS', '1'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'support'))
+
+from patience import TIMEOUT_S, patiently, until  # noqa: E402, F401
 
 
 class Server:
@@ -90,25 +91,6 @@ class Server:
         s = socket.create_connection(('127.0.0.1', self.port), timeout=TIMEOUT_S)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return s
-
-
-def until(condition, what):
-    """Waits for something that happens by itself, and only so long."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, f'never: {what}'
-        time.sleep(0.01)
-
-
-def patiently(scene, *tries):
-    """Plays a scene about time with the first of the values, and with the next one if that failed. A process that stood still
-    for a moment spoils the quick ones; what is wrong in the server spoils them all, and the last one's failure is the test's."""
-    for value in tries[:-1]:
-        try:
-            return scene(value)
-        except Exception as failure:  # whatever an unlucky moment led to
-            print(f'# with {value}: {type(failure).__name__} {" ".join(str(failure).split())[:300]}')
-    return scene(tries[-1])
 
 
 # --- HTTP/2 by hand

@@ -52,6 +52,7 @@ static PGresult *answer(const struct row *rows, int n)
 }
 
 static bool with_lanes; /* as the last claim was */
+static int32_t allowed; /* and at most for so many */
 
 /* One claim: asked at now_us, answered at once with these rows. Returns whether it was full. */
 static bool claim(struct scan *scan, int64_t now_us, int32_t limit, const struct row *rows, int n)
@@ -60,8 +61,8 @@ static bool claim(struct scan *scan, int64_t now_us, int32_t limit, const struct
     bool full = scan_from(scan, now_us, from);
     PGresult *r = answer(rows, n);
 
-    with_lanes = scan_with_lanes(scan, full);
-
+    allowed = limit;
+    with_lanes = scan_with_lanes(scan, full, &allowed);
     for (size_t i = 0; i < JOB_PRIORITIES; i++) {
         assert_int_equal(from[i].due_us, full ? INT64_MIN : scan->mark[i].due_us);
         assert_int_equal(from[i].id, full ? 0 : scan->mark[i].id);
@@ -272,6 +273,59 @@ static void a_job_that_is_put_back_is_behind_the_mark_no_more(void **state)
     assert_true(scan.lanes);
 }
 
+static void where_no_lanes_are_known_a_look_for_them_is_a_small_claim(void **state)
+{
+    struct scan scan = scan_new();
+    int32_t limit = 2000;
+
+    (void)state;
+    claim(&scan, NOW, 2000, ROWS({1, 4, DUE}));
+    assert_int_equal(allowed, SCAN_PEEK_MAX);
+    assert_true(scan_with_lanes(&scan, true, &limit));
+    assert_int_equal(limit, SCAN_PEEK_MAX);
+    limit = 2000;
+    assert_false(scan_with_lanes(&scan, false, &limit));
+    assert_int_equal(limit, 2000);
+    scan.lanes = true;
+    assert_true(scan_with_lanes(&scan, true, &limit));
+    assert_int_equal(limit, 2000);
+}
+
+static void only_large_claims_that_find_enough_take_turns(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    assert_false(scan_takes_turn(&scan, false, 2000, NOW)); /* there may be nothing at all */
+    claim(&scan, NOW, 2, ROWS({1, 4, DUE}, {2, 4, DUE}));
+    assert_true(scan_takes_turn(&scan, false, SCAN_TURN_MIN, NOW));
+    assert_false(scan_takes_turn(&scan, false, SCAN_TURN_MIN - 1, NOW));
+    assert_false(scan_takes_turn(&scan, true, 2000, NOW));
+    claim(&scan, NOW, 2, ROWS({3, 4, DUE}));
+    assert_false(scan_takes_turn(&scan, false, 2000, NOW));
+}
+
+static void who_waits_for_a_turn_in_vain_does_without_for_longer_and_longer(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    scan.more = true;
+    scan_turn(&scan, false, NOW);
+    assert_false(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_US - 1));
+    assert_true(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_US));
+    scan_turn(&scan, false, NOW);
+    assert_false(scan_takes_turn(&scan, false, 2000, NOW + 2 * SCAN_NO_TURNS_US - 1));
+    for (int i = 0; i < 100; i++)
+        scan_turn(&scan, false, NOW);
+    assert_false(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_MAX_US - 1));
+    assert_true(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_MAX_US));
+    scan_turn(&scan, true, NOW);
+    assert_true(scan_takes_turn(&scan, false, 2000, NOW));
+    scan_turn(&scan, false, NOW);
+    assert_true(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_US));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +341,9 @@ int main(void)
         cmocka_unit_test(a_full_scan_that_hit_its_limit_takes_the_mark_back),
         cmocka_unit_test(a_full_scan_that_saw_all_leaves_the_mark),
         cmocka_unit_test(a_job_that_is_put_back_is_behind_the_mark_no_more),
+        cmocka_unit_test(where_no_lanes_are_known_a_look_for_them_is_a_small_claim),
+        cmocka_unit_test(only_large_claims_that_find_enough_take_turns),
+        cmocka_unit_test(who_waits_for_a_turn_in_vain_does_without_for_longer_and_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,32 +5,12 @@ import secrets
 import select
 import signal
 import subprocess
+import sys
 import time
 
-SLOWNESS = float(os.environ.get('PAWL_TEST_SLOWNESS', '1'))
-TIMEOUT_S = 60 * SLOWNESS  # only a failure takes so long
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'support'))
 
-
-def until(condition, what, timeout_s=TIMEOUT_S):
-    """Waits for something that happens by itself, and only so long; returns what it came to."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        got = condition()
-        if got:
-            return got
-        assert time.monotonic() < deadline, f'never: {what}'
-        time.sleep(0.005)
-
-
-def patiently(scene, *tries):
-    """Plays a scene about time with the first of the values, and with the next one if that failed: a process that stood
-    still for a moment spoils the quick ones, what is wrong spoils them all."""
-    for value in tries[:-1]:
-        try:
-            return scene(value)
-        except Exception as failure:  # whatever an unlucky moment led to
-            print(f'# with {value}: {type(failure).__name__} {" ".join(str(failure).split())[:300]}')
-    return scene(tries[-1])
+from patience import TIMEOUT_S, patiently, until  # noqa: E402, F401
 
 
 class Database:

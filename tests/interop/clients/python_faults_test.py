@@ -1,6 +1,7 @@
 """The Python client under faults, with a real server: leases, restarts, kill -9, drain, TLS and tokens. usage:
 python_faults_test.py ROOT"""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -210,20 +211,32 @@ def test_several_servers():
         other.process.stdout.close()
 
 
+@contextlib.contextmanager
+def held():
+    """A worker in a process of its own runs a job for the first time: (client, job, worker, gate). Opening the gate lets it
+    end."""
+    with tempfile.TemporaryDirectory() as folder, client() as c:
+        gate = os.path.join(folder, 'gate')
+        with Child(gate) as one:
+            job = c.enqueue('hold')
+            assert one.line() == ['start', str(job), '1']
+            yield c, job, one, gate
+
+
+def let_go(gate):
+    with open(gate, 'w', encoding='ascii'):
+        pass
+
+
 def test_takeover():
     """a worker that is killed: another one takes its job over, as the second attempt"""
 
     def scene(_lease_s):
-        with tempfile.TemporaryDirectory() as folder, client() as c:
-            gate = os.path.join(folder, 'gate')
-            with Child(gate) as one:
-                job = c.enqueue('hold')
-                assert one.line() == ['start', str(job), '1']
-                one.process.kill()
+        with held() as (c, job, one, gate):
+            one.process.kill()
             with Child(gate) as other:
                 assert other.line() == ['start', str(job), '2']
-                with open(gate, 'w', encoding='ascii'):
-                    pass
+                let_go(gate)
                 assert c.result(job, TIMEOUT_S) == [other.process.pid, 2]
                 view = c.get(job)
                 assert view.errors[0].error_class == 'lost', view.errors
@@ -235,20 +248,15 @@ def test_late_report():
     """a worker that was stopped beyond its lease learns that its job is lost, and its outcome counts for nothing"""
 
     def scene(_lease_s):
-        with tempfile.TemporaryDirectory() as folder, client() as c:
-            gate = os.path.join(folder, 'gate')
-            with Child(gate) as one:
-                job = c.enqueue('hold')
-                assert one.line() == ['start', str(job), '1']
-                one.process.send_signal(signal.SIGSTOP)
-                with Child(gate) as other:
-                    assert other.line() == ['start', str(job), '2']
-                    with open(gate, 'w', encoding='ascii'):
-                        pass
-                    one.process.send_signal(signal.SIGCONT)
-                    assert c.result(job, TIMEOUT_S) == [other.process.pid, 2]
-                one.process.send_signal(signal.SIGTERM)
-                assert one.line() == ['end'] and one.process.wait(TIMEOUT_S) == 0
+        with held() as (c, job, one, gate):
+            one.process.send_signal(signal.SIGSTOP)
+            with Child(gate) as other:
+                assert other.line() == ['start', str(job), '2']
+                let_go(gate)
+                one.process.send_signal(signal.SIGCONT)
+                assert c.result(job, TIMEOUT_S) == [other.process.pid, 2]
+            one.process.send_signal(signal.SIGTERM)
+            assert one.line() == ['end'] and one.process.wait(TIMEOUT_S) == 0
             assert c.get(job).result[1] == 2
 
     with_leases(scene)
@@ -256,19 +264,14 @@ def test_late_report():
 
 def test_drain():
     """SIGTERM lets a worker finish what it runs, and take nothing more"""
-    with tempfile.TemporaryDirectory() as folder, client() as c:
-        gate = os.path.join(folder, 'gate')
-        with Child(gate) as one:
-            job = c.enqueue('hold')
-            assert one.line() == ['start', str(job), '1']
-            one.process.send_signal(signal.SIGTERM)
-            until(lambda: not c.stats().workers, 'its stream has ended')
-            other = c.enqueue('hold')
-            with open(gate, 'w', encoding='ascii'):
-                pass
-            assert one.line() == ['end'] and one.process.wait(TIMEOUT_S) == 0
-            assert c.get(job).state == 'done' and c.get(other).state == 'ready'
-            c.cancel(other)
+    with held() as (c, job, one, gate):
+        one.process.send_signal(signal.SIGTERM)
+        until(lambda: not c.stats().workers, 'its stream has ended')
+        other = c.enqueue('hold')
+        let_go(gate)
+        assert one.line() == ['end'] and one.process.wait(TIMEOUT_S) == 0
+        assert c.get(job).state == 'done' and c.get(other).state == 'ready'
+        c.cancel(other)
 
 
 def test_shutdown():
