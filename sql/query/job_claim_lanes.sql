@@ -198,19 +198,19 @@ WITH picked AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS h ON true
 ), entered AS (
-    UPDATE pawl.lane AS l
-    SET holders = l.holders || coalesce(s.ids, '{}'),
-        tokens = CASE WHEN s.rate_per_s IS NULL THEN l.tokens ELSE s.tokens - s.n END,
-        next_at = CASE WHEN s.rate_per_s IS NOT NULL
-                       THEN coalesce(pg_catalog.clock_timestamp()
-                                     + coalesce(s.wait_s, CASE WHEN s.head IS NOT NULL THEN s.head_s END)
-                                     * interval '1 second', l.next_at) END,
-        filled_at = pg_catalog.clock_timestamp()
+    -- Always a conflict, since these lanes are there and locked. An UPDATE could read all lanes to find them: the planner may have seen few.
+    INSERT INTO pawl.lane AS l (queue, name, holders, rate_per_s, tokens, next_at)
+    SELECT $1::text, s.lane, coalesce(s.ids, '{}'), s.rate_per_s, coalesce(s.tokens - s.n, 0),
+           pg_catalog.clock_timestamp()
+           + coalesce(s.wait_s, CASE WHEN s.head IS NOT NULL THEN s.head_s END) * interval '1 second'
     FROM summed AS s
-    WHERE l.queue = $1::text AND l.name = s.lane
-      AND l.name = ANY (ARRAY(SELECT k.lane FROM summed AS k)) -- or the planner might read all lanes
-      AND s.room IS NOT NULL -- not one that was made here
+    WHERE s.room IS NOT NULL -- not one that was made here
       AND (s.n > 0 OR s.wait_s IS NOT NULL)
+    ON CONFLICT (queue, name) DO UPDATE
+    SET holders = l.holders || excluded.holders,
+        tokens = CASE WHEN excluded.rate_per_s IS NULL THEN l.tokens ELSE excluded.tokens END,
+        next_at = CASE WHEN excluded.rate_per_s IS NOT NULL THEN coalesce(excluded.next_at, l.next_at) END,
+        filled_at = pg_catalog.clock_timestamp()
 ), stirred AS (
     -- Somebody was called into a strict lane in the place of an earlier one that was locked just then: lanes_mend calls that one.
     INSERT INTO pawl.lane_stir (queue, name)
@@ -223,10 +223,14 @@ WITH picked AS MATERIALIZED (
                     AND e.waits_for = 2 AND (e.due_at IN ('infinity', e.deadline_at)) IS TRUE)
     UNION ALL
     -- The one that was called by the clock may be among those whose deadline has passed: lanes_mend calls another.
-    SELECT $1::text, l.name
-    FROM pawl.lane AS l
-    WHERE l.queue = $1::text AND l.rate_per_s IS NOT NULL
-      AND l.name = ANY (ARRAY(SELECT DISTINCT p.late_of FROM picked AS p WHERE p.lane IS NULL AND p.late_of IS NOT NULL))
+    SELECT l.queue, l.name
+    FROM (SELECT DISTINCT $1::text AS queue, p.late_of AS lane
+          FROM picked AS p WHERE p.lane IS NULL AND p.late_of IS NOT NULL) AS o
+    CROSS JOIN LATERAL (
+        SELECT k.queue, k.name FROM pawl.lane AS k
+        WHERE k.queue = o.queue AND k.name = o.lane AND k.rate_per_s IS NOT NULL
+        LIMIT 1
+    ) AS l
 ), crowd AS MATERIALIZED (
     SELECT c.tid
     FROM summed AS s

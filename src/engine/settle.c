@@ -386,6 +386,8 @@ static void on_flushed(void *data, const struct batch_end *end)
             stats->settle_batch_max = settle->n_flying;
         latency_add(&stats->settle, end->took_us);
         on_committed(settle, end);
+        /* Not left to the end of the turn, which first hands out what goes on: the database works meanwhile. */
+        settle_flush(settle);
         return;
     }
     size_t n = settle->n_flying;

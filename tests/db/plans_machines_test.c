@@ -170,6 +170,46 @@ static void a_claim_with_lanes_probes_indexes_and_updates_by_place(void **state)
     testdb_exec(&store.db, "RESET jit; RESET enable_seqscan; RESET enable_mergejoin");
 }
 
+/* Each scan of lanes has the name among what its index is asked for. */
+static void assert_lanes_by_name(const struct stmt *stmt)
+{
+    const char *at = buf_str(&plans);
+    int scans = 0;
+
+    while ((at = strstr(at, "Scan")) != NULL) {
+        const char *end = strchrnul(at, '\n');
+        const char *next = *end != '\0' ? strchrnul(end + 1, '\n') : end;
+        const char *table = strstr(at, " on lane ");
+        const char *name = strstr(at, "name = ");
+
+        if (table != NULL && table < end && strncmp(at - 4, "Tid ", 4) != 0) {
+            scans++;
+            if (name == NULL || name > next)
+                fail_msg("%s reads lanes by \"%.*s\"", stmt->name, (int)(next - at), at);
+        }
+        at = end;
+    }
+    assert_true(scans > 0);
+}
+
+/* A plan is made once, and lives as long as the session: perhaps when there was no lane yet. */
+static void a_claim_that_was_planned_without_lanes_finds_each_by_its_name(void **state)
+{
+    (void)state;
+    params_bool(begin(&store), false);
+    PQclear(run(&store, STMT(session)));
+    testdb_exec(&store.db,
+                "TRUNCATE pawl.lane;"
+                "DELETE FROM pg_statistic WHERE starelid = 'pawl.lane'::regclass");
+    for (size_t m = 0; m < 2; m++) {
+        const struct stmt *stmt = claims(100, 8);
+
+        plan_of(stmt, modes[m]);
+        assert_lanes_by_name(stmt);
+    }
+    testdb_exec(&store.db, "RESET jit; RESET enable_seqscan; RESET enable_mergejoin");
+}
+
 /* Whatever the planner is made to believe, never more than were asked for. */
 static void no_plan_takes_more_than_the_limit(void **state)
 {
@@ -335,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_sweep_reaches_jobs_parents_and_keys_by_their_ids),
         cmocka_unit_test(a_signal_reaches_its_machine_by_its_id),
         cmocka_unit_test(children_that_end_with_their_parent_are_reached_by_indexes),
+        cmocka_unit_test(
+            a_claim_that_was_planned_without_lanes_finds_each_by_its_name), /* the last: it takes them away */
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
