@@ -24,7 +24,7 @@
 #include "pg/target.h"
 
 #define BENCH_ROUNDS_MAX 32
-#define BENCH_ROWS_MAX   64
+#define BENCH_ROWS_MAX   128
 #define BENCH_DB_LEN     48
 #define BENCH_NONE       ((double)NAN) /* no number */
 #define BENCH_QUEUE      "bench"

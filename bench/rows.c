@@ -1,4 +1,5 @@
 /* rows: the lines of the report, and whether they reach their targets. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +46,15 @@ static double median_ratio(const struct series *measured, const struct series *a
     return series_median(&ratios);
 }
 
-/* The report has fewer lines than there is room for; one too many would overwrite the last. */
 static struct bench_row *row_add(struct bench *b,
                                  const char *what,
                                  const char *unit,
                                  const struct series *measured,
                                  const struct series *against)
 {
-    size_t i = b->n_rows < BENCH_ROWS_MAX ? b->n_rows++ : BENCH_ROWS_MAX - 1;
-    struct bench_row *row = &b->rows[i];
+    struct bench_row *row = &b->rows[b->n_rows++];
 
+    assert(b->n_rows <= BENCH_ROWS_MAX);
     *row = (struct bench_row){
         .name = b->current,
         .unit = unit,
