@@ -22,8 +22,9 @@ $$;
 REVOKE ALL ON FUNCTION pawl.claim_turn(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION pawl.claim_turn(text) TO pawl_worker;
 
--- As before, to the byte. A function in SQL is planned anew in every statement that calls it, which was half of the time from a signal to its
--- step. And children, of which there may be ten thousand, are put together as text: as jsonb they took 8 µs each.
+-- As before, but faster, and a child's result is whole: what is null in it was left out. A function in SQL is planned anew in every statement
+-- that calls it, which was half of the time from a signal to its step. And children, of which there may be ten thousand, are put together as
+-- text: as jsonb they took 8 µs each.
 CREATE OR REPLACE FUNCTION pawl.machine_line(
     job bigint, step text, awaits text[], waits_for smallint, wait_until timestamptz, deadline_at timestamptz,
     children_left integer, cancel_by text, join_flags smallint, inbox bigint

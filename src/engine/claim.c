@@ -146,8 +146,12 @@ static void on_claimed(void *data, const struct batch_end *end)
     int n = job_claim_count(r, &more);
 
     c->backoff_ms = 0;
-    if (c->asking_turn)
-        scan_turn(scan, claim_turn_row(end->results[0]), clock_mono_us(c->options.clock));
+    if (c->asking_turn) {
+        bool in_time = claim_turn_row(end->results[0]);
+
+        c->stats.missed_turns += !in_time;
+        scan_turn(scan, in_time, clock_mono_us(c->options.clock));
+    }
     c->stats.claims++;
     c->stats.empty_claims += n == 0 && !more;
     c->stats.short_claims += n < claim->asked.limit;

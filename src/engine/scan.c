@@ -3,7 +3,8 @@
 
 void scan_init(struct scan *scan, const char *queue)
 {
-    *scan = (struct scan){.queue = queue, .full_us = INT64_MIN / 2, .turns_us = INT64_MIN};
+    *scan = (struct scan){
+        .queue = queue, .full_us = INT64_MIN / 2, .turns_us = INT64_MIN, .peek = SCAN_PEEK_MIN};
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         scan->mark[i].due_us = scan->lane_mark[i].due_us = INT64_MIN;
 }
@@ -48,8 +49,8 @@ bool scan_with_lanes(struct scan *scan, bool full, int32_t *limit)
 {
     bool with = full || scan->lanes || (scan->owes_lanes && !scan->called);
 
-    if (with && !scan->lanes && *limit > SCAN_PEEK_MAX)
-        *limit = SCAN_PEEK_MAX;
+    if (with && !scan->lanes && *limit > scan->peek)
+        *limit = scan->peek;
 
     scan->called = false;
     scan->owes_lanes &= !with;
@@ -147,6 +148,7 @@ void scan_claimed(
     if (full) {
         scan->full_cost_us = took_us;
         scan->lanes = any_lane;
+        scan->peek = n_looked == limit && limit >= SCAN_PEEK_MIN ? 2 * limit : SCAN_PEEK_MIN;
     }
     if (n > 0)
         scan->mostly_lanes = n_lanes > n / 2;

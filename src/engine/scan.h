@@ -18,7 +18,7 @@
 
 #define SCAN_FULL_EVERY_US (1000 * 1000) /* how long a late committer waits at most, under load */
 #define SCAN_FULL_SHARE    30            /* a full scan may take one part in this of the time */
-#define SCAN_PEEK_MAX      500           /* jobs of a full scan that asks whether there are lanes */
+#define SCAN_PEEK_MIN      500           /* jobs of a full scan that asks whether there are lanes */
 /* Claims of so many jobs take turns. Those of fewer take less time than their commit, which they would wait for. */
 #define SCAN_TURN_MIN 500
 /* For so long a worker does without turns when it has waited in vain, and twice as long every time. */
@@ -38,7 +38,9 @@ struct scan {
     bool owes_lanes;   /* and it may be in a lane, where nobody has looked since */
     bool lanes;        /* the last full scan met jobs in lanes: look for them every time */
     bool more;         /* the last claim found all that it asked for */
-    int64_t turns_us;  /* steady clock from when on large claims take turns with those of others */
+    int32_t
+        peek; /* jobs of the next such scan at most: twice as many while others are in the way of its view */
+    int64_t turns_us; /* steady clock from when on large claims take turns with those of others */
     int64_t no_turns_us;  /* how long they did not, the last time */
     int64_t full_us;      /* steady clock when the last full scan began */
     int64_t full_cost_us; /* how long it took */

@@ -18,6 +18,7 @@
     X(short_claims, "claims that found less than was asked for")                         \
     X(claim_errors, "claims that failed")                                                \
     X(full_scans, "claims that started from the beginning of the queue")                 \
+    X(missed_turns, "large claims that waited in vain for those of others to end")       \
     X(notify_wakeups, "notifications for one of our queues")                             \
     X(poll_wakeups, "looks by the timer")                                                \
     X(settles, "settles that succeeded")                                                 \

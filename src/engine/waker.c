@@ -164,6 +164,9 @@ void waker_idle(struct waker *waker)
     case WAKER_MARKING:
         break;
     case WAKER_ASLEEP:
+        /* A look for another reason takes nothing away from those that the timer is to do. */
+        if (waker->looks < N_LOOKS && uv_is_active((uv_handle_t *)&waker->timer))
+            break;
         if (waker->looks < N_LOOKS) {
             sleep_for(waker, looks_ms[waker->looks++]);
         } else {

@@ -283,7 +283,7 @@ static inline int fixture_teardown(void **state)
     /* The test has failed, and its crew went with its stack: the loop may not turn again. */
     if (f->crews > 0) {
         testdb_free(&f->db);
-        return 0;
+        return -1;
     }
     uv_close((uv_handle_t *)&f->tick, NULL);
     /* What was closed needs a turn; what a failed test left open would need for ever. */

@@ -339,16 +339,15 @@ static PGconn *start_drainer(struct crew *crew, struct fixture *f)
     return session(f, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('pawl.claim q', 0))");
 }
 
-#define SOMEBODY_WAITS "pg_locks WHERE locktype = 'advisory' AND NOT granted"
-
 static void a_large_claim_waits_for_that_of_another(void **state)
 {
     struct fixture *f = *state;
     struct crew crew;
     PGconn *other = start_drainer(&crew, f);
 
+    testdb_exec(&f->db, "ALTER FUNCTION pawl.claim_turn(text) SET lock_timeout = '60s'");
     crew_start(&crew);
-    run_until(f, count_of(f, SOMEBODY_WAITS) == 1);
+    run_until(f, count_of(f, WAITING("claim_turn")) == 1);
     PQfinish(other);
     run_until(f, count_of(f, "pawl.job WHERE token IS NULL") == 0);
     assert_int_equal(crew_stats(&crew)->claim_errors, 0);
@@ -368,6 +367,7 @@ static void a_claim_that_never_ends_holds_nobody_up_for_long(void **state)
     crew_start(&crew);
     run_until(f, count_of(f, "pawl.job WHERE token IS NULL") == 0);
     assert_int_equal(crew_stats(&crew)->claim_errors, 0);
+    run_until(f, crew_stats(&crew)->missed_turns == 1);
     crew.run_ms = 0;
     crew_let_go(&crew);
     run_until(f, crew.settled == 1800);

@@ -141,6 +141,24 @@ static void claims_are_counted_by_what_they_found(void **state)
     crew_end(&crew);
 }
 
+static void a_turn_that_does_not_come_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+    PGconn *other =
+        session(f, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('pawl.claim q', 0))");
+
+    crew_init(&crew, f);
+    crew.options.prefetch = IDS_MAX;
+    enqueue(f, 1200);
+    crew_start(&crew);
+    run_until(f, crew.settled == 1200);
+    assert_int_equal(crew_stats(&crew)->missed_turns, 1);
+    crew_count(&crew);
+    crew_stop(&crew);
+    PQfinish(other);
+}
+
 static void errors_are_counted(void **state)
 {
     struct fixture *f = *state;
@@ -308,6 +326,7 @@ int main(void)
         engine_test(each_outcome_is_counted_as_what_it_came_to),
         engine_test(steps_of_machines_are_counted),
         engine_test(claims_are_counted_by_what_they_found),
+        engine_test(a_turn_that_does_not_come_is_counted),
         engine_test(errors_are_counted),
         engine_test(leases_are_counted),
         engine_test(a_settle_of_unknown_fate_is_counted),

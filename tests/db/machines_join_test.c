@@ -70,6 +70,30 @@ static void a_parent_joins_its_children_and_reads_their_results(void **state)
     assert_all_done(f, 4);
 }
 
+static struct outcome nulls(int n, const struct job *job)
+{
+    (void)job;
+    return outcome_result(n == 1 ? "null" : n == 2 ? "{\"a\": null, \"b\": 1}" : "a\tb\n");
+}
+
+static void results_are_read_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    family_init(&crew, f);
+    child_outcome = nulls;
+    crew_start(&crew);
+    run_until_over(f, 4);
+    crew_stop(&crew);
+    assert_text(
+        f,
+        RESULT,
+        "done [{\"id\": 2, \"kind\": \"c\", \"state\": \"done\", \"result\": null},"
+        " {\"id\": 3, \"kind\": \"c\", \"state\": \"done\", \"result\": {\"a\": null, \"b\": 1}},"
+        " {\"id\": 4, \"kind\": \"c\", \"state\": \"done\", \"result\": \"a\\tb\\n\"}]");
+}
+
 static struct outcome second_fails(int n, const struct job *job)
 {
     if (n == 2)
@@ -437,6 +461,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         engine_test(a_parent_joins_its_children_and_reads_their_results),
+        engine_test(results_are_read_whole),
         engine_test(a_failed_child_counts_and_a_retried_one_not_yet),
         engine_test(a_parent_waits_for_the_last_child),
         engine_test(many_children_join_once),

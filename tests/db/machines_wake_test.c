@@ -30,7 +30,9 @@ static PGconn *shut_gate(struct fixture *f, const char *when)
     return session(f, "BEGIN; SELECT pg_advisory_xact_lock(" GATE ")");
 }
 
-#define SOMEBODY_WAITS "pg_locks WHERE locktype = 'advisory' AND NOT granted"
+#define SOMEBODY_WAITS                                          \
+    "pg_locks AS l JOIN pg_database AS d ON d.oid = l.database" \
+    " WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted"
 
 static void goes_on_when_the_gate_opens(struct fixture *f, const char *when)
 {

@@ -273,6 +273,21 @@ static void a_job_that_is_put_back_is_behind_the_mark_no_more(void **state)
     assert_true(scan.lanes);
 }
 
+/* A full scan that found all it asked for. */
+static void scan_full_of(struct scan *scan, int32_t n)
+{
+    struct row *rows = calloc((size_t)n, sizeof(*rows));
+    PGresult *r;
+
+    assert_non_null(rows);
+    for (int32_t i = 0; i < n; i++)
+        rows[i] = (struct row){.id = i + 1, .priority = 4, .due_us = DUE};
+    r = answer(rows, n);
+    scan_claimed(scan, r, true, n, 0, NOW);
+    PQclear(r);
+    free(rows);
+}
+
 static void where_no_lanes_are_known_a_look_for_them_is_a_small_claim(void **state)
 {
     struct scan scan = scan_new();
@@ -280,9 +295,16 @@ static void where_no_lanes_are_known_a_look_for_them_is_a_small_claim(void **sta
 
     (void)state;
     claim(&scan, NOW, 2000, ROWS({1, 4, DUE}));
-    assert_int_equal(allowed, SCAN_PEEK_MAX);
+    assert_int_equal(allowed, SCAN_PEEK_MIN);
     assert_true(scan_with_lanes(&scan, true, &limit));
-    assert_int_equal(limit, SCAN_PEEK_MAX);
+    assert_int_equal(limit, SCAN_PEEK_MIN);
+    /* It was all that it asked for, and a lane may be behind: more the next time. */
+    scan_full_of(&scan, SCAN_PEEK_MIN);
+    limit = 2000;
+    assert_true(scan_with_lanes(&scan, true, &limit));
+    assert_int_equal(limit, 2 * SCAN_PEEK_MIN);
+    claim(&scan, NOW + 9000 * MS, 2000, ROWS({1, 4, DUE}));
+    assert_int_equal(scan.peek, SCAN_PEEK_MIN);
     limit = 2000;
     assert_false(scan_with_lanes(&scan, false, &limit));
     assert_int_equal(limit, 2000);
