@@ -103,7 +103,7 @@ def check(history, found):
         found(1, f'children {gone} are gone', LOST)
     for row in history.finished:
         if row.get('kind') in ('family', 'clan') and row['state'] == 'done':
-            joined(row, of_parent[row['id']], found)
+            joined(row, of_parent[row['id']], history.seen_us, found)
     left_over(history, joins, rows, found)
 
 
@@ -124,7 +124,7 @@ def waited(join, cancelled, found):
                      f'{claim["due_us"] - ready_us} µs before it was due: {claim}', LOST)
 
 
-def joined(row, joins, found):
+def joined(row, joins, seen_us, found):
     rounds = [[int(child) for child in part.split(',') if child] for part in row['result'].split(';')]
     shown = [child for part in rounds for child in part]
     if len(rounds) != len(joins):
@@ -134,14 +134,14 @@ def joined(row, joins, found):
         if len(set(shown)) != len(shown) or set(part) - set(join.children):
             found(8, f'job {row["id"]} joined {part}, and its children are {sorted(join.children)}', DOUBLE)
         elif join.claims:
-            seen(row, part, join, found)
+            seen(row, part, join, seen_us, found)
 
 
-def seen(row, part, join, found):
+def seen(row, part, join, seen_us, found):
     """What had ended when the parent was claimed last is shown; what had not is not."""
     claim = join.claims[-1]
     for job, child in join.children.items():
-        if child.ended_us is not None and child.ended_us < claim['began_us'] - SLACK_US:
+        if child.ended_us is not None and child.ended_us < claim['began_us'] - seen_us:
             if job not in part:
                 found(8, f'job {row["id"]} never joined its child {job}: {part}', LOST)
         elif job in part and (child.ended_seq is None or child.ended_seq > claim['seq']):
@@ -168,7 +168,7 @@ def left_over(history, joins, rows, found):
         if join.over is None or not (join.row['join_flags'] or 0) & CANCEL:
             continue
         for job in join.children:
-            end = max(join.over['commit_us'], seen_to.get(job, 0)) + SLACK_US
+            end = max(join.over['commit_us'], seen_to.get(job, 0)) + history.seen_us
             after = [claim for claim in starts[job] if claim['began_us'] > end]
             if after:
                 found(8, f'job {job} was started although its parent {join.parent} had gone on without it and wanted it '

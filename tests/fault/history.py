@@ -31,6 +31,10 @@ Start = collections.namedtuple('Start', 'process at_us line id attempt token')
 End = collections.namedtuple('End', 'process at_us line id attempt token')
 Report = collections.namedtuple('Report', 'process at_us id token outcome state')
 
+# A commit's time is taken before it is flushed, and it is seen after that: on a busy machine a good deal later. Until then a statement that
+# began may or may not have seen it.
+SEEN_US = 100_000
+
 
 class Call:
     """One call to the database and what became of it."""
@@ -64,6 +68,7 @@ class History:
         self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result, late: its deadline had passed
         self.claims = []    # token, expired
         self.trace = []     # as soak.trace, in its order; times in µs; commit_us
+        self.seen_us = SEEN_US
 
     def of(self, op):
         return [call for call in self.calls if call.op == op]

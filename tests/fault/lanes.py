@@ -9,7 +9,6 @@ CLAIMS = {'job_claim', 'job_claim_lanes'}
 DOUBLE, OTHER = 'double', 'other'
 WIDE = 3         # at a time in a lane whose name begins with "wide"; in others one
 RATE, BURST = 8, 3  # in a second, and at once, in those whose name begins with "trickle"
-SLACK_US = 1000  # a commit's time is read a little apart from the commit
 
 
 def most(lane):
@@ -108,17 +107,17 @@ def order(history, found):
         if place is None:
             continue
         if row['statement'] in CLAIMS and row['token'] is not None and place.token is None and not is_late(row):
-            passed(row, jobs, found)
+            passed(row, jobs, history.seen_us, found)
         place.attempt, place.token, place.step, place.waits_for = \
             row['attempt'], row['token'], row['step'], row['waits_for']
 
 
-def passed(row, jobs, found):
+def passed(row, jobs, seen_us, found):
     hold = holds(row['lane'])
     if hold and jobs[row['id']].attempt > 0:
         return  # it holds the lane itself
     for job, place in jobs.items():
-        if job == row['id'] or place.token is not None or place.there_us >= row['began_us'] - SLACK_US:
+        if job == row['id'] or place.token is not None or place.there_us >= row['began_us'] - seen_us:
             continue
         if job < row['id'] and not place.begun():
             found(6, f'job {row["id"]} entered the strict lane {row["lane"]} before job {job}: {row}', OTHER)

@@ -22,6 +22,7 @@ class Story:
     def __init__(self):
         self.lines = {}
         self.history = History()
+        self.history.seen_us = 1000  # what is told here is told by the millisecond
         self.calls = 0
 
     def say(self, process, at_ms, text):
