@@ -281,6 +281,20 @@ static void send_again(struct settle *settle, struct slot **slot)
     *slot = NULL;
 }
 
+/* In the order of their ids: the database answers in that of their places. */
+static void on_done(struct settle *settle, const PGresult *r, size_t n)
+{
+    bool done[SETTLE_BATCH_MAX] __attribute__((uninitialized));
+
+    memset(done, false, n * sizeof(*done));
+    for (int row = 0; r != NULL && row < PQntuples(r); row++)
+        done[job_settle_done_row(r, row, settle->done_ids, n)] = true;
+    for (size_t i = 0; i < n; i++) {
+        if (done[i])
+            hand_back(settle, &settle->flying[i], "done");
+    }
+}
+
 /* Never more than there are suspects: those behind them are not to suffer. */
 static size_t suspects_limit(const struct settle *settle, size_t most)
 {
@@ -302,9 +316,7 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     const PGresult *steps = n > n_before_steps ? end->results[answer++] : NULL;
     const PGresult *done = n_done > 0 ? end->results[answer++] : NULL;
 
-    for (int row = 0; done != NULL && row < PQntuples(done); row++)
-        hand_back(
-            settle, &flying[job_settle_done_row(done, row, settle->done_ids, n_done)], "done");
+    on_done(settle, done, n_done);
     for (int row = 0; others != NULL && row < PQntuples(others); row++) {
         size_t i;
         const char *state;
