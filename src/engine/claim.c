@@ -75,9 +75,15 @@ void coordinator_dispatch(struct coordinator *c)
         hands->ops->flush(hands);
 }
 
+/* Which of the answers is that of the claim: the turn's comes before it. */
+static size_t claim_answer(const struct coordinator *c)
+{
+    return c->asking_turn ? 1 : 0;
+}
+
 static void on_jobs(struct coordinator *c, struct claim *claim, const struct batch_end *end)
 {
-    PGresult *r = batch_take_result(end, c->asking_turn);
+    PGresult *r = batch_take_result(end, claim_answer(c));
 
     if (claim_fill(claim, r) < 0) {
         /* They stay claimed in our name until the lease runs out. */
@@ -142,7 +148,7 @@ static void on_claimed(void *data, const struct batch_end *end)
         return;
     }
     bool more;
-    const PGresult *r = end->results[c->asking_turn];
+    const PGresult *r = end->results[claim_answer(c)];
     int n = job_claim_count(r, &more);
 
     c->backoff_ms = 0;
@@ -268,6 +274,15 @@ static void ask_together(struct coordinator *c, struct job_claim *asked, size_t 
         asked->limit = 1;
 }
 
+static bool add_turn(struct batch *batch, const char *queue)
+{
+    struct params *params = batch_add(batch, STMT(claim_turn));
+
+    if (params != NULL)
+        claim_turn_bind(params, queue);
+    return params != NULL;
+}
+
 /* probe: the kind is the one of this breaker, and is looked for from the beginning; else NULL. */
 static void ask(struct coordinator *c,
                 size_t queue,
@@ -303,10 +318,8 @@ static void ask(struct coordinator *c,
     c->asking_turn = probe == NULL && scan_takes_turn(scan, c->asking_full, asked.limit, now_us);
 
     const struct stmt *stmt = asked.lanes ? STMT(job_claim_lanes) : STMT(job_claim);
-    struct params *turn =
-        batch != NULL && c->asking_turn ? batch_add(batch, STMT(claim_turn)) : NULL;
-    struct params *params =
-        batch != NULL && (turn != NULL || !c->asking_turn) ? batch_add(batch, stmt) : NULL;
+    bool ready = batch != NULL && (!c->asking_turn || add_turn(batch, scan->queue));
+    struct params *params = ready ? batch_add(batch, stmt) : NULL;
 
     c->asking = params != NULL ? claim_new(&asked) : NULL;
     if (c->asking == NULL) {
@@ -320,8 +333,6 @@ static void ask(struct coordinator *c,
     c->asking_queue = queue;
     c->called_while_asking = false;
     c->stats.full_scans += probe != NULL || c->asking_full;
-    if (turn != NULL)
-        claim_turn_bind(turn, scan->queue);
     job_claim_bind(params, &c->asking->asked);
     c->asking->asked.kinds = NULL; /* sent; the list may change now */
     c->asking->asked.n_kinds = 0;

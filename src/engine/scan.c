@@ -4,7 +4,12 @@
 void scan_init(struct scan *scan, const char *queue)
 {
     *scan = (struct scan){
-        .queue = queue, .full_us = INT64_MIN / 2, .turns_us = INT64_MIN, .peek = SCAN_PEEK_MIN};
+        .queue = queue,
+        .want_full = true,
+        .full_us = INT64_MIN / 2,
+        .turns_us = INT64_MIN,
+        .peek = SCAN_PEEK_MIN,
+    };
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         scan->mark[i].due_us = scan->lane_mark[i].due_us = INT64_MIN;
 }
@@ -51,7 +56,6 @@ bool scan_with_lanes(struct scan *scan, bool full, int32_t *limit)
 
     if (with && !scan->lanes && *limit > scan->peek)
         *limit = scan->peek;
-
     scan->called = false;
     scan->owes_lanes &= !with;
     return with;
@@ -65,7 +69,7 @@ void scan_lane_from(const struct scan *scan, bool full, struct job_watermark fro
 
 bool scan_takes_turn(const struct scan *scan, bool full, int32_t limit, int64_t now_us)
 {
-    return !full && scan->more && limit >= SCAN_TURN_MIN && now_us >= scan->turns_us;
+    return !full && !scan->want_full && limit >= SCAN_TURN_MIN && now_us >= scan->turns_us;
 }
 
 void scan_turn(struct scan *scan, bool in_time, int64_t now_us)
@@ -153,7 +157,6 @@ void scan_claimed(
     if (n > 0)
         scan->mostly_lanes = n_lanes > n / 2;
     scan->want_full = n_looked < limit;
-    scan->more = n_looked == limit;
     /* Where a full scan is too dear right now, the next look will do it. */
     scan->empty = n == 0 && !more && !scan->owes_lanes && (full || !affordable(scan, now_us));
 }

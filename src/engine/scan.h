@@ -32,14 +32,13 @@ struct scan {
     struct job_watermark mark[JOB_PRIORITIES];
     struct job_watermark lane_mark[JOB_PRIORITIES]; /* of jobs in lanes */
     bool empty;        /* nothing was found, and nobody has called since */
-    bool want_full;    /* nothing is left ahead of the marks */
+    bool want_full;    /* nothing is left ahead of the marks, or nobody has looked yet */
     bool mostly_lanes; /* most of what was claimed last is in lanes */
     bool called;       /* somebody says that there is work: it is most likely ahead of the marks */
     bool owes_lanes;   /* and it may be in a lane, where nobody has looked since */
     bool lanes;        /* the last full scan met jobs in lanes: look for them every time */
-    bool more;         /* the last claim found all that it asked for */
     int32_t
-        peek; /* jobs of the next such scan at most: twice as many while others are in the way of its view */
+        peek; /* how far it looks while it knows of none: further as long as that is not to the end */
     int64_t turns_us; /* steady clock from when on large claims take turns with those of others */
     int64_t no_turns_us;  /* how long they did not, the last time */
     int64_t full_us;      /* steady clock when the last full scan began */

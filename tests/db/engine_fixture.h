@@ -367,6 +367,12 @@ static inline PGconn *session(struct fixture *f, const char *sql)
     return conn;
 }
 
+/* Somebody who claims from queue q and does not come to an end. */
+static inline PGconn *other_turn(struct fixture *f)
+{
+    return session(f, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('pawl.claim q', 0))");
+}
+
 /* The text is what the query gives. */
 static inline void assert_text(struct fixture *f, const char *sql, const char *expected)
 {

@@ -141,21 +141,23 @@ static void claims_are_counted_by_what_they_found(void **state)
     crew_end(&crew);
 }
 
+/* A claim that never ends, and it holds nobody up for long. */
 static void a_turn_that_does_not_come_is_counted(void **state)
 {
     struct fixture *f = *state;
     struct crew crew;
-    PGconn *other =
-        session(f, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('pawl.claim q', 0))");
+    PGconn *other = other_turn(f);
 
     crew_init(&crew, f);
     crew.options.prefetch = IDS_MAX;
-    enqueue(f, 1200);
+    enqueue(f, 1800);
     crew_start(&crew);
-    run_until(f, crew.settled == 1200);
+    run_until(f, crew.settled == 1800);
+    assert_int_equal(crew_stats(&crew)->claim_errors, 0);
     assert_int_equal(crew_stats(&crew)->missed_turns, 1);
     crew_count(&crew);
     crew_stop(&crew);
+    assert_all_done(f, 1800);
     PQfinish(other);
 }
 

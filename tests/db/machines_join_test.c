@@ -37,6 +37,18 @@ static void family_init(struct crew *crew, struct fixture *f)
     enqueue(f, 1);
 }
 
+/* All three children end, and with them their parent. */
+static void family_lives(struct crew *crew,
+                         struct fixture *f,
+                         struct outcome (*of_child)(int n, const struct job *job))
+{
+    family_init(crew, f);
+    child_outcome = of_child;
+    crew_start(crew);
+    run_until_over(f, 4);
+    crew_stop(crew);
+}
+
 static struct outcome always_retry(struct crew *crew, const struct job *job)
 {
     (void)crew;
@@ -55,10 +67,7 @@ static void a_parent_joins_its_children_and_reads_their_results(void **state)
     struct fixture *f = *state;
     struct crew crew;
 
-    family_init(&crew, f);
-    crew_start(&crew);
-    run_until_over(f, 4);
-    crew_stop(&crew);
+    family_lives(&crew, f, NULL);
     assert_int_equal(parent_runs(&crew), 2);
     assert_text(f,
                 RESULT,
@@ -81,11 +90,7 @@ static void results_are_read_whole(void **state)
     struct fixture *f = *state;
     struct crew crew;
 
-    family_init(&crew, f);
-    child_outcome = nulls;
-    crew_start(&crew);
-    run_until_over(f, 4);
-    crew_stop(&crew);
+    family_lives(&crew, f, nulls);
     assert_text(
         f,
         RESULT,
@@ -108,11 +113,7 @@ static void a_failed_child_counts_and_a_retried_one_not_yet(void **state)
     struct fixture *f = *state;
     struct crew crew;
 
-    family_init(&crew, f);
-    child_outcome = second_fails;
-    crew_start(&crew);
-    run_until_over(f, 4);
-    crew_stop(&crew);
+    family_lives(&crew, f, second_fails);
     assert_int_equal(parent_runs(&crew), 2);
     assert_text(f,
                 RESULT,

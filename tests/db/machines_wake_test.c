@@ -30,10 +30,6 @@ static PGconn *shut_gate(struct fixture *f, const char *when)
     return session(f, "BEGIN; SELECT pg_advisory_xact_lock(" GATE ")");
 }
 
-#define SOMEBODY_WAITS                                          \
-    "pg_locks AS l JOIN pg_database AS d ON d.oid = l.database" \
-    " WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted"
-
 static void goes_on_when_the_gate_opens(struct fixture *f, const char *when)
 {
     struct crew crew;
@@ -43,7 +39,7 @@ static void goes_on_when_the_gate_opens(struct fixture *f, const char *when)
     crew.options.poll_ms = crew.options.poll_max_ms = NEVER_MS;
     enqueue(f, 1);
     crew_start(&crew);
-    run_until(f, count_of(f, SOMEBODY_WAITS) == 1);
+    run_until(f, count_of(f, WAITING("job_settle")) == 1);
     run_until(f, all_asleep(f, 1));
     PQfinish(gate);
     run_until_over(f, 3);

@@ -332,7 +332,7 @@ static void who_waits_for_a_turn_in_vain_does_without_for_longer_and_longer(void
     struct scan scan = scan_new();
 
     (void)state;
-    scan.more = true;
+    scan.want_full = false;
     scan_turn(&scan, false, NOW);
     assert_false(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_US - 1));
     assert_true(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_US));

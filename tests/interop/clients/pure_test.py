@@ -6,6 +6,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(sys.argv[1], 'clients', 'python'))
+sys.path.insert(0, os.path.join(sys.argv[1], 'tests', 'support'))
 
 import tap
 
@@ -22,6 +23,7 @@ from pawl.handlers import Handlers, Machine
 from pawl.outcomes import Ending, Stop, cut, outcome
 from pawl.rate import Rates
 from pawl.v1 import pawl_pb2 as pb
+from patience import until
 
 TOKEN = b'0123456789abcdef'
 
@@ -202,21 +204,12 @@ def report(job_id, **outcome_):
     return pb.Report(job_id=job_id, token=TOKEN, **(outcome_ or {'done': pb.DoneOutcome()}))
 
 
-def until(condition):
-    """For what another thread does."""
-    for _ in range(60000):
-        if condition():
-            return
-        threading.Event().wait(0.001)
-    raise AssertionError('never')
-
-
 def test_reports_go_together():
     """reports that arrive while a call is under way go together with the next, in order and in bounded numbers"""
     server, answered = Server(), []
     r = reporter(server)
     r.add(report(0), lambda sent, answer: answered.append(sent.job_id))
-    until(lambda: server.calls)  # the first one goes alone, at once
+    until(lambda: server.calls, 'the first one is sent')  # the first one goes alone, at once
     for i in range(1, REPORTS_MAX + 3):
         r.add(report(i), lambda sent, answer: answered.append(sent.job_id))
     for _ in range(3):
@@ -233,7 +226,7 @@ def test_reports_are_repeated():
     )
     answered, r = [], reporter(server)
     r.add(report(1), lambda sent, answer: answered.append((sent.job_id, answer.status)))
-    until(lambda: server.calls)
+    until(lambda: server.calls, 'the first one is sent')
     r.add(report(2), lambda sent, answer: answered.append((sent.job_id, answer.status)))
     for _ in range(4):
         server.gate.release()
@@ -255,7 +248,7 @@ def test_reports_refused():
     )
     answered, r = [], reporter(server)
     r.add(report(9), lambda sent, answer: None)
-    until(lambda: server.calls)
+    until(lambda: server.calls, 'the first one is sent')
     r.add(
         report(0),
         lambda sent, answer: answered.append((sent.job_id, sent.WhichOneof('outcome'), answer and answer.status)),
