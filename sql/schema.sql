@@ -4,6 +4,26 @@ CREATE SCHEMA pawl;
 
 ALTER SCHEMA pawl OWNER TO pawl_owner;
 
+CREATE DOMAIN pawl.kind_name AS text;
+
+ALTER DOMAIN pawl.kind_name OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.max_attempts AS integer;
+
+ALTER DOMAIN pawl.max_attempts OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.payload AS bytea;
+
+ALTER DOMAIN pawl.payload OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.priority AS smallint;
+
+ALTER DOMAIN pawl.priority OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.queue_name AS text;
+
+ALTER DOMAIN pawl.queue_name OWNER TO pawl_owner;
+
 CREATE TYPE pawl.retry AS ENUM (
     'exponential',
     'quadratic',
@@ -11,6 +31,18 @@ CREATE TYPE pawl.retry AS ENUM (
 );
 
 ALTER TYPE pawl.retry OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.signal_key AS text;
+
+ALTER DOMAIN pawl.signal_key OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.signal_name AS text;
+
+ALTER DOMAIN pawl.signal_name OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.signal_payload AS jsonb;
+
+ALTER DOMAIN pawl.signal_payload OWNER TO pawl_owner;
 
 CREATE TYPE pawl.state AS ENUM (
     'ready',
@@ -25,6 +57,10 @@ CREATE TYPE pawl.state AS ENUM (
 );
 
 ALTER TYPE pawl.state OWNER TO pawl_owner;
+
+CREATE DOMAIN pawl.timeout_ms AS integer;
+
+ALTER DOMAIN pawl.timeout_ms OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.access_changed() RETURNS trigger
     LANGUAGE plpgsql
@@ -1516,13 +1552,13 @@ CREATE TABLE pawl.job (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     token uuid,
     attempt integer DEFAULT 0 NOT NULL,
-    max_attempts integer DEFAULT 20 NOT NULL,
-    timeout_ms integer,
-    priority smallint DEFAULT 4 NOT NULL,
+    max_attempts pawl.max_attempts DEFAULT 20 NOT NULL,
+    timeout_ms pawl.timeout_ms,
+    priority pawl.priority DEFAULT 4 NOT NULL,
     waits_for smallint,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    payload bytea NOT NULL,
+    queue pawl.queue_name NOT NULL,
+    kind pawl.kind_name NOT NULL,
+    payload pawl.payload NOT NULL,
     errors jsonb,
     riders smallint,
     lane text,
@@ -1548,12 +1584,7 @@ CREATE TABLE pawl.job (
     joins integer,
     join_of integer,
     timeline text,
-    lane_due_at timestamp with time zone,
-    CONSTRAINT job_kind CHECK (((octet_length(kind) >= 1) AND (octet_length(kind) <= 128))),
-    CONSTRAINT job_max_attempts CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
-    CONSTRAINT job_payload CHECK ((octet_length(payload) <= 16777216)),
-    CONSTRAINT job_queue CHECK (((octet_length(queue) >= 1) AND (octet_length(queue) <= 128))),
-    CONSTRAINT job_timeout CHECK ((timeout_ms > 0))
+    lane_due_at timestamp with time zone
 )
 WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_analyze_scale_factor='0.1');
 
@@ -1602,11 +1633,11 @@ CREATE VIEW pawl.jobs AS
             WHEN (j.attempt > 0) THEN 'retrying'::text
             ELSE 'scheduled'::text
         END)::pawl.state AS state,
-    j.queue,
-    j.kind,
+    (j.queue)::text AS queue,
+    (j.kind)::text AS kind,
     (((j.priority)::integer % 10))::smallint AS priority,
     j.attempt,
-    j.max_attempts,
+    (j.max_attempts)::integer AS max_attempts,
     j.created_at,
     j.due_at,
     ( SELECT c.claimed_at
@@ -1617,10 +1648,10 @@ CREATE VIEW pawl.jobs AS
            FROM (pawl.claim c
              JOIN pawl.worker w ON ((w.id = c.worker)))
           WHERE (c.token = j.token)) AS worker,
-    j.payload,
+    (j.payload)::bytea AS payload,
     NULL::bytea AS result,
     j.errors,
-    j.timeout_ms,
+    (j.timeout_ms)::integer AS timeout_ms,
     j.lane,
     j.parent_id,
     j.meta,
@@ -1758,15 +1789,12 @@ COMMENT ON TABLE pawl.queue_producer IS 'Which roles may enqueue into which queu
 CREATE TABLE pawl.signal (
     id bigint NOT NULL,
     job_id bigint NOT NULL,
-    name text NOT NULL,
-    key text,
-    payload jsonb NOT NULL,
+    name pawl.signal_name NOT NULL,
+    key pawl.signal_key,
+    payload pawl.signal_payload NOT NULL,
     sent_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     shown boolean DEFAULT false NOT NULL,
-    consumed boolean DEFAULT false NOT NULL,
-    CONSTRAINT signal_key CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 1024))),
-    CONSTRAINT signal_name CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 128))),
-    CONSTRAINT signal_payload CHECK ((octet_length((payload)::text) <= 1048576))
+    consumed boolean DEFAULT false NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
 
@@ -1843,7 +1871,10 @@ ALTER TABLE ONLY pawl.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
 
 ALTER TABLE pawl.job
-    ADD CONSTRAINT job_priority CHECK (((((priority >= 0) AND (priority <= 9)) AND (lane IS NULL)) OR (((priority >= 10) AND (priority <= 19)) AND (lane IS NOT NULL)))) NOT VALID;
+    ADD CONSTRAINT job_priority CHECK ((((priority)::smallint < 10) = (lane IS NULL))) NOT VALID;
+
+ALTER DOMAIN pawl.kind_name
+    ADD CONSTRAINT kind_has_1_to_128_bytes CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 128))) NOT VALID;
 
 ALTER TABLE ONLY pawl.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
@@ -1857,17 +1888,38 @@ ALTER TABLE ONLY pawl.lane_rule
 ALTER TABLE ONLY pawl.lane_stir
     ADD CONSTRAINT lane_stir_pkey PRIMARY KEY (id);
 
+ALTER DOMAIN pawl.max_attempts
+    ADD CONSTRAINT max_attempts_is_1_to_1000 CHECK (((VALUE >= 1) AND (VALUE <= 1000))) NOT VALID;
+
 ALTER TABLE ONLY pawl.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
 ALTER TABLE ONLY pawl.orphan
     ADD CONSTRAINT orphan_pkey PRIMARY KEY (child_id);
 
+ALTER DOMAIN pawl.payload
+    ADD CONSTRAINT payload_has_16_mib_at_most CHECK ((octet_length(VALUE) <= 16777216)) NOT VALID;
+
+ALTER DOMAIN pawl.priority
+    ADD CONSTRAINT priority_is_0_to_9_or_10_to_19_in_a_lane CHECK (((VALUE >= 0) AND (VALUE <= 19))) NOT VALID;
+
+ALTER DOMAIN pawl.queue_name
+    ADD CONSTRAINT queue_has_1_to_128_bytes CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 128))) NOT VALID;
+
 ALTER TABLE ONLY pawl.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY pawl.queue_producer
     ADD CONSTRAINT queue_producer_pkey PRIMARY KEY (queue, role);
+
+ALTER DOMAIN pawl.signal_name
+    ADD CONSTRAINT signal_has_1_to_128_bytes CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 128))) NOT VALID;
+
+ALTER DOMAIN pawl.signal_key
+    ADD CONSTRAINT signal_key_has_1_to_1024_bytes CHECK (((octet_length(VALUE) >= 1) AND (octet_length(VALUE) <= 1024))) NOT VALID;
+
+ALTER DOMAIN pawl.signal_payload
+    ADD CONSTRAINT signal_payload_has_1_mib_at_most CHECK ((octet_length((VALUE)::text) <= 1048576)) NOT VALID;
 
 ALTER TABLE ONLY pawl.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (job_id, id);
@@ -1877,6 +1929,9 @@ ALTER TABLE ONLY pawl.sleeper
 
 ALTER TABLE ONLY pawl.stop
     ADD CONSTRAINT stop_pkey PRIMARY KEY (token, job_id);
+
+ALTER DOMAIN pawl.timeout_ms
+    ADD CONSTRAINT timeout_is_positive CHECK ((VALUE > 0)) NOT VALID;
 
 ALTER TABLE ONLY pawl.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
@@ -1922,11 +1977,11 @@ ALTER TABLE pawl.job ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY job_enqueuer_insert ON pawl.job FOR INSERT TO pawl_enqueuer WITH CHECK ((EXISTS ( SELECT
    FROM pawl.queue_producer p
-  WHERE ((p.queue = job.queue) AND pg_has_role((p.role)::oid, 'USAGE'::text)))));
+  WHERE ((p.queue = (job.queue)::text) AND pg_has_role((p.role)::oid, 'USAGE'::text)))));
 
 CREATE POLICY job_enqueuer_select ON pawl.job FOR SELECT TO pawl_enqueuer USING ((EXISTS ( SELECT
    FROM pawl.queue_producer p
-  WHERE ((p.queue = job.queue) AND pg_has_role((p.role)::oid, 'USAGE'::text)))));
+  WHERE ((p.queue = (job.queue)::text) AND pg_has_role((p.role)::oid, 'USAGE'::text)))));
 
 CREATE POLICY job_producer_insert ON pawl.job FOR INSERT TO pawl_producer WITH CHECK (true);
 
@@ -1942,11 +1997,29 @@ GRANT USAGE ON SCHEMA pawl TO pawl_producer;
 GRANT USAGE ON SCHEMA pawl TO pawl_reader;
 GRANT USAGE ON SCHEMA pawl TO pawl_enqueuer;
 
+REVOKE ALL ON TYPE pawl.kind_name FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.max_attempts FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.payload FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.priority FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.queue_name FROM PUBLIC;
+
 REVOKE ALL ON TYPE pawl.retry FROM PUBLIC;
 GRANT ALL ON TYPE pawl.retry TO pawl_producer;
 GRANT ALL ON TYPE pawl.retry TO pawl_enqueuer;
 
+REVOKE ALL ON TYPE pawl.signal_key FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.signal_name FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.signal_payload FROM PUBLIC;
+
 REVOKE ALL ON TYPE pawl.state FROM PUBLIC;
+
+REVOKE ALL ON TYPE pawl.timeout_ms FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pawl.access_changed() FROM PUBLIC;
 
