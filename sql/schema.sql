@@ -667,8 +667,8 @@ BEGIN
         UPDATE pawl.guard AS k SET free_at = clock_timestamp() + k.keep_ms * interval '1 millisecond'
         WHERE k.hash = g.guard AND k.job_id = g.id;
     END IF;
-    IF g.riders >= 16 THEN
-        DELETE FROM pawl.signal AS s WHERE s.job_id = g.id;
+    IF g.inbox IS NOT NULL THEN
+        PERFORM pawl.signals_forget(g.id);
     END IF;
     IF g.riders & 32 <> 0 THEN
         PERFORM pawl.children_end(g.id, NULL, g.join_flags & 2 <> 0);
@@ -1305,6 +1305,16 @@ END
 $$;
 
 ALTER FUNCTION pawl.signal_deliver() OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.signals_forget(job bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM pawl.signal AS s WHERE s.job_id OPERATOR(pg_catalog.=) job;
+END
+$$;
+
+ALTER FUNCTION pawl.signals_forget(job bigint) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.stop_deliver() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2166,6 +2176,10 @@ GRANT ALL ON FUNCTION pawl.signal_all(correlation text, name text, payload jsonb
 GRANT ALL ON FUNCTION pawl.signal_all(correlation text, name text, payload jsonb, key text) TO pawl_enqueuer;
 
 REVOKE ALL ON FUNCTION pawl.signal_deliver() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pawl.signals_forget(job bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.signals_forget(job bigint) TO pawl_worker;
+GRANT ALL ON FUNCTION pawl.signals_forget(job bigint) TO pawl_server;
 
 REVOKE ALL ON FUNCTION pawl.stop_deliver() FROM PUBLIC;
 

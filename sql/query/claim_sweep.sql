@@ -67,7 +67,8 @@ WITH expired AS MATERIALIZED (
     RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload, j.errors,
               j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.join_flags, j.step, j.state AS last_state, j.timeline,
               l.worker, l.run_us,
-              (CASE WHEN j.cancel_by IS NULL THEN 'failed' ELSE 'cancelled' END)::pawl.state AS state
+              (CASE WHEN j.cancel_by IS NULL THEN 'failed' ELSE 'cancelled' END)::pawl.state AS state,
+              CASE WHEN j.inbox IS NOT NULL THEN pawl.signals_forget(j.id) END AS forgotten
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
@@ -94,10 +95,6 @@ WITH expired AS MATERIALIZED (
     SET free_at = pg_catalog.clock_timestamp() + k.keep_ms::float8 * interval '1 millisecond'
     FROM keys
     WHERE k.hash = keys.hash AND keys.keep_ms > 0
-), cleared AS (
-    DELETE FROM pawl.signal AS s
-    USING gone AS g
-    WHERE g.riders >= 16 AND s.job_id = g.id
 ), parents AS MATERIALIZED (
     -- As they are when they are locked. A parent's number is lower than its children's: the order in which a child that ends,
     -- and is a parent itself, takes these locks.

@@ -42,7 +42,8 @@ WITH input AS MATERIALIZED (
               i.n, i.outcome, i.result, i.error, i.run_us,
               (CASE WHEN i.outcome = 1 THEN 'done'
                     WHEN i.outcome = 5 OR j.cancel_by IS NOT NULL THEN 'cancelled'
-                    ELSE 'failed' END)::pawl.state AS state
+                    ELSE 'failed' END)::pawl.state AS state,
+              CASE WHEN j.inbox IS NOT NULL THEN pawl.signals_forget(j.id) END AS forgotten
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                               priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
@@ -74,10 +75,6 @@ WITH input AS MATERIALIZED (
     SET free_at = pg_catalog.clock_timestamp() + k.keep_ms::float8 * interval '1 millisecond'
     FROM keys
     WHERE k.hash = keys.hash AND keys.keep_ms > 0
-), cleared AS (
-    DELETE FROM pawl.signal AS s
-    USING gone AS g
-    WHERE g.riders >= 16 AND s.job_id = g.id
 ), parents AS MATERIALIZED (
     -- As they are when they are locked. A parent's number is lower than its children's: the order in which a child that ends,
     -- and is a parent itself, takes these locks.

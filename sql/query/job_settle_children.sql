@@ -18,6 +18,7 @@ WITH kept AS MATERIALIZED (
     WHERE j.ctid = ANY ($9::tid[])
       AND ($1::int8[])[pg_catalog.width_bucket(j.id, $1::int8[])] = j.id
       AND j.token = ($2::uuid[])[pg_catalog.width_bucket(j.id, $1::int8[])]
+      AND j.inbox IS NULL
     RETURNING j.id, j.parent_id, j.join_of, j.watched, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts,
               j.priority,
               CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.queue END AS queue,

@@ -4,8 +4,8 @@
 --             $4 bytea all results one after the other, $5 int4[] where each begins, from 1 (0: it has none), $6 int4[]
 --             how long each is (both empty: no job has one); $7 text name of the worker, $8 uuid[] tokens of claims of which
 --             no job is left; $9 tid[] where the claim left the rows; $10 text[] their queues, none twice
--- Rows: id int8 of each job that is done now; the others were stale, or their row has moved since the claim (a cancel, a
---       note, somebody who waits for it): job_settle finds these by their ids. The claims of such jobs do not end.
+-- Rows: id int8 of each job that is done now; the others were stale, or were sent a signal, or their row has moved since the
+--       claim (a cancel, a note, somebody who waits for it): these are for job_settle, by their ids. The claims of such jobs do not end.
 -- Locks: the jobs, then the claims that end
 -- Index: the jobs by ctid; claim_pkey, queue_pkey
 -- Roles: worker
@@ -24,6 +24,7 @@ WITH kept AS MATERIALIZED (
     WHERE j.ctid = ANY ($9::tid[])
       AND ($1::int8[])[pg_catalog.width_bucket(j.id, $1::int8[])] = j.id
       AND j.token = ($2::uuid[])[pg_catalog.width_bucket(j.id, $1::int8[])]
+      AND j.inbox IS NULL
     RETURNING j.id, j.watched, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts,
               j.priority,
               CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.queue END AS queue,

@@ -101,6 +101,23 @@ static void a_signal_to_a_job_that_ended_meanwhile_is_refused_at_commit(void **s
     taken_clear(&m);
 }
 
+/* Its end begins before the signal is committed, and has to wait for it: it goes with the job. */
+static void a_signal_that_an_end_waits_for_goes_with_its_job(void **state)
+{
+    struct sessions *t = *state;
+    struct taken m;
+
+    machine_running(t, &m);
+    exec_on(t->b, "BEGIN; SELECT pawl.signal(1, 'paid'); SET CONSTRAINTS ALL IMMEDIATE");
+    start(t, t->a, settles(t, &m, 0, as(OUTCOME_DONE)));
+    assert_waits(t, t->a, t->b);
+    exec_on(t->b, "COMMIT");
+    assert_int_equal(rows_of(finish(t->a)), 1);
+    assert_int_equal(count_of(t->s, "pawl.job"), 0);
+    assert_int_equal(count_of(t->s, "pawl.signal"), 0);
+    taken_clear(&m);
+}
+
 /* ── children ── */
 
 static struct child_new kids[JOBS_MAX];
@@ -382,6 +399,7 @@ int main(void)
         session_test(a_signal_with_an_older_number_is_not_overlooked),
         session_test(a_signal_that_is_rolled_back_wakes_nobody),
         session_test(a_signal_to_a_job_that_ended_meanwhile_is_refused_at_commit),
+        session_test(a_signal_that_an_end_waits_for_goes_with_its_job),
         session_test(the_last_two_children_at_once_join_the_parent_once),
         session_test(the_first_of_two_children_that_is_given_up_does_not_count),
         session_test(children_are_there_when_their_parent_waits_for_them),
