@@ -19,10 +19,10 @@ static bool goes_on(const struct slot *slot)
     return slot->item.outcome.kind >= OUTCOME_NEXT && slot->item.outcome.kind != OUTCOME_WAIT_ON;
 }
 
+/* Also one that is put off or given back: it is over if somebody has cancelled it meanwhile. */
 static bool may_be_over(const struct slot *slot)
 {
-    return slot->item.outcome.kind < OUTCOME_NEXT && slot->item.outcome.kind != OUTCOME_RELEASE &&
-           slot->item.outcome.kind != OUTCOME_SNOOZE;
+    return slot->item.outcome.kind < OUTCOME_NEXT;
 }
 
 struct parents {

@@ -385,29 +385,72 @@ static void a_parent_that_is_cancelled_takes_its_children_along_if_so_asked(void
     assert_int_equal(count_of(f, "pawl.job"), 0);
 }
 
-/* Its worker is dead, its attempts are used up, and one child of two is left. */
+/* Of two children one has ended, and the other is for later; what is left is to be cancelled. */
+static void parent_at_its_join(struct fixture *f)
+{
+    testdb_exec(
+        &f->db,
+        "INSERT INTO pawl.job (queue, kind, payload, due_at, parent_id, join_of, riders)"
+        " VALUES ('q', 'c', '{}', now() + interval '1 h', 1, 1, 4);"
+        "INSERT INTO pawl.child (parent_id, child_id, kind, state) VALUES (1, 99, 'c', 'done');"
+        "UPDATE pawl.job SET riders = 48, step = 'joined', joins = 1, children_left = 1,"
+        " join_at = 1, join_flags = 2"
+        " WHERE id = 1");
+}
+
+static void assert_child_went_along(struct fixture *f)
+{
+    assert_int_equal(count_of(f, "pawl.history WHERE id = 2 AND cancel_by = 'parent 1'"), 1);
+    assert_int_equal(count_of(f, "pawl.child"), 0);
+}
+
+/* Its worker is dead, and its attempts are used up. */
 static void a_parent_that_a_sweep_ends_takes_its_children_along_if_so_asked(void **state)
 {
     struct fixture *f = *state;
     struct crew crew;
 
     family_init(&crew, f);
+    parent_at_its_join(f);
     testdb_exec(
         &f->db,
-        "INSERT INTO pawl.job (queue, kind, payload, due_at, parent_id, join_of, riders)"
-        " VALUES ('q', 'c', '{}', now() + interval '1 h', 1, 1, 4);"
-        "INSERT INTO pawl.child (parent_id, child_id, kind, state) VALUES (1, 99, 'c', 'done');"
         "INSERT INTO pawl.claim (token, worker, lease_until, job_ids)"
         " VALUES ('a0000000-0000-4000-8000-000000000001', gen_random_uuid(), now(), '{1}');"
-        "UPDATE pawl.job SET token = 'a0000000-0000-4000-8000-000000000001', attempt = max_attempts,"
-        " riders = 48, step = 'joined', joins = 1, children_left = 1, join_at = 1, join_flags = 2"
+        "UPDATE pawl.job SET token = 'a0000000-0000-4000-8000-000000000001', attempt = max_attempts"
         " WHERE id = 1");
     crew_start(&crew);
     run_until_over(f, 2);
     crew_stop(&crew);
     assert_int_equal(count_of(f, "pawl.history WHERE id = 1 AND state = 'failed'"), 1);
-    assert_int_equal(count_of(f, "pawl.history WHERE id = 2 AND cancel_by = 'parent 1'"), 1);
-    assert_int_equal(count_of(f, "pawl.child"), 0);
+    assert_child_went_along(f);
+}
+
+static struct outcome put_off(struct crew *crew, const struct job *job)
+{
+    (void)crew;
+    (void)job;
+    return (struct outcome){.kind = OUTCOME_SNOOZE, .delay_ms = 3600000};
+}
+
+/* What its step says then does not matter, only that it has ended. */
+static void a_parent_that_is_cancelled_while_it_runs_takes_its_children_along(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    family_init(&crew, f);
+    crew.outcome = put_off;
+    crew.run_ms = HELD;
+    parent_at_its_join(f);
+    crew_start(&crew);
+    run_until(f, crew.now == 1);
+    testdb_exec(&f->db, "SELECT pawl.cancel(1, 'me')");
+    run_until(f, crew.stops[STOP_CANCELLED] == 1);
+    crew_let_go(&crew);
+    run_until_over(f, 2);
+    crew_stop(&crew);
+    assert_int_equal(count_of(f, "pawl.history WHERE id = 1 AND state = 'cancelled'"), 1);
+    assert_child_went_along(f);
 }
 
 /* --- deadlines */
@@ -474,6 +517,7 @@ int main(void)
         engine_test(children_of_an_earlier_join_do_not_count),
         engine_test(a_parent_that_is_cancelled_takes_its_children_along_if_so_asked),
         engine_test(a_parent_that_a_sweep_ends_takes_its_children_along_if_so_asked),
+        engine_test(a_parent_that_is_cancelled_while_it_runs_takes_its_children_along),
         engine_test(a_deadline_ends_a_wait_for_a_signal),
         engine_test(a_deadline_ends_a_join_and_the_children_with_it),
     };

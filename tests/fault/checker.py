@@ -13,7 +13,7 @@ The invariants, by their numbers:
  8  A parent joins its children once, when all of them have ended, or as many as it asked for, and is called then. Those it
     goes on without, and wants cancelled, are not started.
  9  Each acknowledged signal is taken at most once, none is lost, and none fails to wake who waits for it.
-11  After the faults have stopped nothing runs with an expired lease, and the queue drains.
+11  After the faults have stopped nothing runs with an expired lease, and the queue drains. Nothing is left of jobs that are over.
 12  A machine fails at its deadline, not before, and is not started after it.
 
 Pure: no I/O, no clock. Two sources are compared, so that neither has to be believed: what the processes wrote down, and
@@ -381,6 +381,8 @@ class Checker:
         for job in self.history.jobs:
             what = 'still claimed' if job['token'] else 'still waiting'
             self.found(11, f'job {job["id"]} ({job["key"]}) is {what} after attempt {job["attempt"]}')
+        for row in self.history.left:
+            self.found(11, f'a {row["what"]} is left of job {row["job_id"]}, which is over')
 
 
 def check(history, lease_ms):

@@ -67,6 +67,7 @@ class History:
         self.jobs = []      # id, key, token, attempt, max_attempts, parent_id
         self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result, late: its deadline had passed
         self.claims = []    # token, expired
+        self.left = []      # what, job_id: of jobs that are not there any more
         self.trace = []     # as soak.trace, in its order; times in µs; commit_us
         self.seen_us = SEEN_US
 
@@ -132,6 +133,12 @@ DUMP = [
            FROM pawl.history) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'claims' AS "table", token, lease_until < clock_timestamp() AS expired FROM pawl.claim) AS r""",
+    """SELECT row_to_json(r) FROM (
+           SELECT 'left' AS "table", l.what, l.job_id
+           FROM (SELECT 'signal' AS what, job_id FROM pawl.signal UNION ALL
+                 SELECT 'result', parent_id FROM pawl.child UNION ALL
+                 SELECT 'lease', job_id FROM pawl.held) AS l
+           WHERE NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = l.job_id)) AS r""",
     """SELECT row_to_json(r) FROM (
            SELECT 'trace' AS "table", seq, (extract(epoch FROM at) * 1000000)::bigint AS at_us,
                   (extract(epoch FROM pg_xact_commit_timestamp(xid)) * 1000000)::bigint AS commit_us,
