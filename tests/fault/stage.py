@@ -24,9 +24,10 @@ DATABASE = 'soak'
 class Cluster(run_tests.Cluster):
     def __init__(self, directory):
         super().__init__(directory)
-        # When a claim was committed is part of the history. Recovery need not be long.
+        # When a claim was committed is part of the history. Recovery need not be long. And a server that is to end at once
+        # still waits for whoever has not said yet who he is: for a minute, unless it is told otherwise.
         self.more_settings = {'track_commit_timestamp': 'on', 'max_wal_size': '256MB', 'shared_buffers': '64MB',
-                              'wal_level': 'replica', 'autovacuum_naptime': '5s'}
+                              'wal_level': 'replica', 'autovacuum_naptime': '5s', 'authentication_timeout': '10s'}
 
     def start(self):
         super().start()
@@ -47,7 +48,6 @@ class Cluster(run_tests.Cluster):
     def crash(self):
         """As pg_ctl -m immediate: no clean end, recovery from the log at the next start."""
         self.server.send_signal(signal.SIGQUIT)
-        # A child that was just being made may take half a minute to notice.
         self.server.wait(3 * run_tests.STOP_TIMEOUT_S)
         self.launch()
 
