@@ -1308,9 +1308,10 @@ ALTER FUNCTION pawl.signal_deliver() OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.signals_forget(job bigint) RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    DELETE FROM pawl.signal AS s WHERE s.job_id OPERATOR(pg_catalog.=) job;
+    DELETE FROM pawl.signal AS s WHERE s.job_id = job;
 END
 $$;
 

@@ -6,9 +6,10 @@
 -- ends the job may have begun before the last signal was committed, and does not see it; but it had to wait for it.
 CREATE FUNCTION pawl.signals_forget(job bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    DELETE FROM pawl.signal AS s WHERE s.job_id OPERATOR(pg_catalog.=) job;
+    DELETE FROM pawl.signal AS s WHERE s.job_id = job;
 END
 $$;
 

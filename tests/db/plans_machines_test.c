@@ -275,8 +275,7 @@ static void outcomes_reach_jobs_parents_keys_and_signals_by_their_ids(void **sta
                      NODES("Index Scan using job_pkey on job j",
                            "Index Scan using job_pkey on job k",
                            "Index Scan using job_pkey on job p",
-                           "guard_pkey",
-                           "signal_pkey"));
+                           "guard_pkey"));
         assert_plans(settles(OUTCOME_AWAIT, settle_sizes[i]),
                      NODES("Index Scan using job_pkey on job j", "signal_pkey", "child_pkey"));
     }
@@ -331,11 +330,10 @@ static void a_sweep_reaches_jobs_parents_and_keys_by_their_ids(void **state)
                  NODES("Index Scan using job_pkey on job j",
                        "Index Scan using job_pkey on job k",
                        "Index Scan using job_pkey on job p",
-                       "guard_pkey",
-                       "signal_pkey"));
+                       "guard_pkey"));
 }
 
-static void a_signal_reaches_its_machine_by_its_id(void **state)
+static void signals_reach_their_machine_and_are_forgotten_by_its_id(void **state)
 {
     (void)state;
     for (size_t m = 0; m < 2; m++) {
@@ -348,6 +346,10 @@ static void a_signal_reaches_its_machine_by_its_id(void **state)
                     "SELECT pawl.signal(4, 'paid', '{}', 'key'); SET CONSTRAINTS ALL IMMEDIATE");
         assert_non_null(strstr(buf_str(&plans), "Index Scan using job_pkey on job j"));
         assert_no_walk(&(struct stmt){.name = "signal"});
+        buf_clear(&plans);
+        testdb_exec(&store.db, "SELECT pawl.signals_forget(4)");
+        assert_non_null(strstr(buf_str(&plans), "using signal_pkey on signal s"));
+        assert_no_walk(&(struct stmt){.name = "signals_forget"});
         testdb_exec(&store.db, "ROLLBACK");
     }
 }
@@ -373,7 +375,7 @@ int main(void)
         cmocka_unit_test(whoever_leaves_lanes_reaches_them_and_the_next_by_indexes),
         cmocka_unit_test(mending_reaches_lanes_and_jobs_by_indexes),
         cmocka_unit_test(a_sweep_reaches_jobs_parents_and_keys_by_their_ids),
-        cmocka_unit_test(a_signal_reaches_its_machine_by_its_id),
+        cmocka_unit_test(signals_reach_their_machine_and_are_forgotten_by_its_id),
         cmocka_unit_test(children_that_end_with_their_parent_are_reached_by_indexes),
         cmocka_unit_test(
             a_claim_that_was_planned_without_lanes_finds_each_by_its_name), /* the last: it takes them away */
