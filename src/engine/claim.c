@@ -180,9 +180,14 @@ static void on_claimed(void *data, const struct batch_end *end)
         claim_free(claim);
         return;
     }
+    bool last = n < claim->asked.limit;
+
     on_jobs(c, claim, end);
-    /* Not left to the end of the turn, which first hands out what came: the connection sends what
-     * is submitted here right after this callback, and the database works meanwhile. */
+    /* Not left to the end of the turn: the connection sends what is submitted here right after this
+     * callback. As long as there are more the database works while these are handed out; but a job
+     * that came alone should not wait for a question about others. */
+    if (last)
+        coordinator_dispatch(c);
     coordinator_pump(c);
 }
 
@@ -518,4 +523,5 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
         c->idle = false;
         c->stats.notify_wakeups++;
     }
+    coordinator_pump(c); /* at once, as in on_claimed */
 }
