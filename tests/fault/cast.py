@@ -7,7 +7,7 @@ import random
 from balancer import Balancer
 from plant import PLANTS, apply, functions
 from proxy import Proxy
-from stage import DATABASE, Actor, Pooler, run_tests
+from stage import DATABASE, Actor, Pooler, throwaway
 
 QUEUES = 'alpha,beta'
 PRODUCERS = 2
@@ -52,7 +52,7 @@ class Cast:
         return f'{self.options.build}/tests/fault/{name}' + ('_' + self.plant if planted else '')
 
     def conninfo(self, directory):
-        return f'host={directory} user={run_tests.USER} dbname={DATABASE}'
+        return f'host={directory} user={throwaway.USER} dbname={DATABASE}'
 
     def worker(self, i):
         """Every fourth behind the pooler, every second one of the rest behind a bad network."""

@@ -1,8 +1,6 @@
 """stage: what a soak run is played on: a PostgreSQL of its own that can be crashed and started again, a pooler, and the
 processes under test, each with a file for its events."""
 
-import importlib.machinery
-import importlib.util
 import os
 import pwd
 import shutil
@@ -13,15 +11,15 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-_loader = importlib.machinery.SourceFileLoader('run_tests', os.path.join(ROOT, 'tools', 'run-tests'))
-run_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader('run_tests', _loader))
-_loader.exec_module(run_tests)
+sys.path.insert(0, os.path.join(ROOT, 'tools'))
 
-Failure = run_tests.Failure
+import throwaway  # noqa: E402
+
+Failure = throwaway.Failure
 DATABASE = 'soak'
 
 
-class Cluster(run_tests.Cluster):
+class Cluster(throwaway.Cluster):
     def __init__(self, directory):
         super().__init__(directory)
         # When a claim was committed is part of the history. Recovery need not be long. And a server that is to end at once
@@ -33,13 +31,13 @@ class Cluster(run_tests.Cluster):
         super().start()
         # The pooler runs as the server's user and connects for others.
         names = {pwd.getpwuid(os.getuid()).pw_name, self.owner.pw_name}
-        self.write('pg_ident.conf', ''.join(f'tests {name} {run_tests.USER}\n' for name in sorted(names)))
+        self.write('pg_ident.conf', ''.join(f'tests {name} {throwaway.USER}\n' for name in sorted(names)))
         self.psql('postgres', 'select pg_reload_conf()')
 
     def prepare(self, pawl):
         self.psql('postgres', f'drop database if exists {DATABASE} with (force)')
         self.psql('postgres', f'create database {DATABASE}')
-        done = run_tests.run_quietly([pawl, 'db', 'migrate', '--db', self.conninfo(DATABASE)])
+        done = throwaway.run_quietly([pawl, 'db', 'migrate', '--db', self.conninfo(DATABASE)])
         if done.returncode != 0:
             raise Failure('`pawl db migrate` failed:\n' + done.stdout)
         with open(os.path.join(ROOT, 'tests', 'fault', 'trace.sql'), encoding='utf-8') as f:
@@ -48,7 +46,7 @@ class Cluster(run_tests.Cluster):
     def crash(self):
         """As pg_ctl -m immediate: no clean end, recovery from the log at the next start."""
         self.server.send_signal(signal.SIGQUIT)
-        self.server.wait(3 * run_tests.STOP_TIMEOUT_S)
+        self.server.wait(3 * throwaway.STOP_TIMEOUT_S)
         self.launch()
 
     def ask(self, sql):
@@ -74,7 +72,7 @@ class Pooler:
         os.chown(directory, cluster.owner.pw_uid, cluster.owner.pw_gid)
         with open(directory + '/pgbouncer.ini', 'w', encoding='utf-8') as f:
             f.write(f'[databases]\n'
-                    f'{DATABASE} = host={cluster.sockets} dbname={DATABASE} user={run_tests.USER}\n'
+                    f'{DATABASE} = host={cluster.sockets} dbname={DATABASE} user={throwaway.USER}\n'
                     f'[pgbouncer]\n'
                     f'listen_addr =\nunix_socket_dir = {directory}\nlisten_port = 5432\n'
                     f'auth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n'
