@@ -390,8 +390,9 @@ BEGIN
                       (delay_ms::pg_catalog.float8 OPERATOR(pg_catalog.*) '1 millisecond'::pg_catalog.interval) END,
             max_attempts, CASE WHEN timeout_ms OPERATOR(pg_catalog.<>) 0 THEN timeout_ms END)
     RETURNING j.id,
-              CASE WHEN (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s
-                         WHERE s.queue OPERATOR(pg_catalog.=) enqueue_plain.queue)
+              CASE WHEN ARRAY(SELECT s.asleep FROM pawl.sleeper AS s
+                              WHERE s.queue OPERATOR(pg_catalog.=) enqueue_plain.queue AND s.asleep)
+                        OPERATOR(pg_catalog.<>) '{}'
                    THEN pg_catalog.pg_notify('pawl_wake', queue)::pg_catalog.text END
     INTO id, told;
     RETURN id;
