@@ -180,9 +180,12 @@ static void add_detail(const PGresult *r, const char *sqlstate, struct pawl_err 
     const char *detail = PQresultErrorField(r, PG_DIAG_MESSAGE_DETAIL);
     const char *constraint = PQresultErrorField(r, PG_DIAG_CONSTRAINT_NAME);
     const char *table = PQresultErrorField(r, PG_DIAG_TABLE_NAME);
+    const char *type = PQresultErrorField(r, PG_DIAG_DATATYPE_NAME);
 
     if (detail_has_data(sqlstate)) {
-        if (constraint)
+        if (constraint && type)
+            err_detail(err, "Constraint %s of type %s.", constraint, type);
+        else if (constraint)
             err_detail(err, "Constraint %s of table %s.", constraint, table ? table : "?");
     } else if (detail) {
         pg_one_line(line, sizeof(line), detail);

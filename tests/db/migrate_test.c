@@ -396,6 +396,34 @@ static void a_lock_that_becomes_free_is_waited_for(void **state)
     assert_migrated(db);
 }
 
+#define BEFORE_LIMITS 11
+
+/* What a session has compiled is about the types of before. */
+static void a_session_that_was_open_goes_on_after_the_limits_became_types(void **state)
+{
+    static const char all[] =
+        "SELECT pawl.enqueue('k', unique_key => 'a', unique_states => '{waiting}', on_conflict =>"
+        " 'replace'); SELECT pawl.machine_restart(max(id), 'first') FROM pawl.job;"
+        "SELECT pawl.retry(max(id)) FROM pawl.job; SELECT pawl.cancel(max(id)) FROM pawl.job";
+    struct testdb *db = *state;
+    PGconn *open = PQconnectdb(db->conninfo);
+
+    testdb_exec(db, migration_bootstrap);
+    for (int i = 0; i < migrations_n; i++) {
+        if (i == BEFORE_LIMITS)
+            PQclear(PQexec(open, all));
+        testdb_exec(db, migrations[i].sql);
+    }
+    for (int i = 0; i < 2; i++) {
+        PGresult *r = PQexec(open, all);
+
+        if (PQresultStatus(r) != PGRES_TUPLES_OK)
+            fail_msg("%s", PQresultErrorMessage(r));
+        PQclear(r);
+    }
+    PQfinish(open);
+}
+
 #define empty_test(name) cmocka_unit_test_setup_teardown(name, setup_empty, teardown)
 #define full_test(name)  cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -416,6 +444,7 @@ int main(void)
         full_test(nothing_to_do_needs_no_rights),
         empty_test(a_lock_that_is_never_free_is_given_up),
         empty_test(a_lock_that_becomes_free_is_waited_for),
+        empty_test(a_session_that_was_open_goes_on_after_the_limits_became_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
