@@ -28,6 +28,7 @@ static const struct bench_case {
     {"headofline", case_headofline},
     {"library", case_library},
     {"machines", case_machines},
+    {"sweep", case_sweep},
     {"lanes", case_lanes},
 #ifdef PAWL_WITH_SERVE
     {"serve", case_serve},

@@ -166,6 +166,7 @@ int case_idle(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_headofline(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_library(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_machines(struct bench *b, struct pawl_err *err) MUST_CHECK;
+int case_sweep(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_lanes(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_serve(struct bench *b, struct pawl_err *err) MUST_CHECK;
 int case_beside(struct bench *b, struct pawl_err *err) MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
  * machines: what steps, signals and children cost. Steps and children against the drain of as many
- * plain jobs, a signal by the clock, a sweep against the same sweep in an empty table.
+ * plain jobs, a signal by the clock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,6 @@
 #include "bench/crew.h"
 #include "bench/tables.h"
 #include "core/machine.h"
-#include "store/statements.h"
 
 #define STEPS          10
 #define MACHINES_SHARE 0.1 /* of --jobs: 20 000 */
@@ -22,9 +21,6 @@
 #define SIGNALS        300
 #define FALL_ASLEEP_MS 1500
 #define ARRIVE_MOST_MS 10000
-#define EXPIRED        5000
-#define OTHERS_SHARE   5 /* a million */
-#define SWEPT_CLAIMS   5
 
 struct machines {
     struct series steps; /* steps/s */
@@ -299,64 +295,6 @@ static int signals(struct bench *b, struct pawl_err *err)
     return rc;
 }
 
-/* ── the sweep ── */
-
-struct sweeps {
-    struct series crowded; /* ms */
-    struct series alone;
-};
-
-static int measure_sweep(struct bench *b, void *data, bool against, struct pawl_err *err)
-{
-    struct sweeps *s = data;
-    int rc = tables_clear(b, 0, err);
-
-    if (rc == 0 && !against)
-        rc = tables_fill(b, bench_jobs(b, OTHERS_SHARE), PAWL_PRIORITY_DEFAULT, false, err);
-    if (rc == 0)
-        rc = tables_exec(b->conn,
-                         err,
-                         "INSERT INTO pawl.claim (token, worker, lease_until, job_ids)"
-                         " SELECT gen_random_uuid(), gen_random_uuid(), '-infinity', '{}'"
-                         "  FROM generate_series(1, %d);"
-                         "WITH mine AS (INSERT INTO pawl.job (queue, kind, payload, token, attempt)"
-                         "  SELECT '" BENCH_QUEUE "', '" BENCH_KIND "', '{}', c.token, 1"
-                         "  FROM pawl.claim AS c, generate_series(1, %d) RETURNING id, token)"
-                         "UPDATE pawl.claim AS c SET job_ids = m.ids"
-                         " FROM (SELECT token, array_agg(id) AS ids FROM mine GROUP BY token) AS m"
-                         " WHERE c.token = m.token",
-                         SWEPT_CLAIMS,
-                         EXPIRED / SWEPT_CLAIMS);
-    if (rc == 0)
-        rc = tables_tidy(b, err);
-    if (rc == 0)
-        rc = tables_exec(b->conn, err, "PREPARE sweep AS %s", STMT(claim_sweep)->sql);
-    int64_t began_us = bench_now_us();
-
-    if (rc == 0)
-        rc = tables_exec(b->conn, err, "EXECUTE sweep(%d)", SWEPT_CLAIMS);
-    double ms = (double)(bench_now_us() - began_us) / US_PER_MS;
-
-    if (rc == 0)
-        rc = tables_exec(b->conn, err, "DEALLOCATE sweep");
-    series_add(against ? &s->alone : &s->crowded, ms);
-    bench_note(b, "  %s: %.1f ms", against ? "alone" : "among others", ms);
-    return rc;
-}
-
-static int sweep(struct bench *b, struct pawl_err *err)
-{
-    struct sweeps s = {0};
-
-    bench_note(b, "a sweep of %d jobs among %lld", EXPIRED, (long long)bench_jobs(b, OTHERS_SHARE));
-    int rc = bench_pairs(b, measure_sweep, &s, err);
-
-    if (rc == 0)
-        bench_row_limit(
-            b, "sweep of 5000 among 1 M / alone", "ms", &s.crowded, &s.alone, BENCH_NONE);
-    return rc;
-}
-
 int case_machines(struct bench *b, struct pawl_err *err)
 {
     struct machines m = {0};
@@ -373,7 +311,5 @@ int case_machines(struct bench *b, struct pawl_err *err)
     }
     if (rc == 0)
         rc = signals(b, err);
-    if (rc == 0)
-        rc = sweep(b, err);
     return rc;
 }

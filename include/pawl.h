@@ -104,7 +104,7 @@ typedef struct pg_conn PGconn;
     X(PAWL_EUNKNOWN,                                                                              \
       -11,                                                                                        \
       11,                                                                                         \
-      "the connection broke during the commit; it may or may not have happened")                  \
+      "nobody knows whether it was committed, or whether the commit lasts")                       \
     X(PAWL_ERETRY, -12, 12, "a conflict that goes away by itself; try again")                     \
     X(PAWL_ETIMEOUT, -13, 13, "it took longer than allowed")                                      \
     X(PAWL_ESTATE, -14, 14, "not possible in the present state")                                  \
@@ -139,7 +139,10 @@ PAWL_API const char *pawl_code_name(int code);
  * All of these block, on a connection of the caller's: inside its transaction, if it has begun one, else in one of
  * their own. In a transaction that has failed already they return PAWL_ESTATE and change nothing. PAWL_EUNKNOWN: the
  * connection was lost while the commit was under way; enqueueing again with a unique key is then safe, and without one may
- * make a second job.
+ * make a second job. PAWL_EUNKNOWN with the SQLSTATE 01000: the primary has committed it, and no synchronous standby has
+ * confirmed that, so a fail-over may lose it. Enqueueing again with a unique key is safe, and succeeds only once a standby has
+ * it. A program with a notice receiver of its own (PQsetNoticeReceiver) that lets others cancel its statements must look for
+ * that warning itself; one with a notice processor need not. A caller that commits a transaction of its own has to, in any case.
  */
 
 /* How long to wait before the next attempt; AUTO is what the job's kind says, which is EXPONENTIAL unless it was set. */
@@ -305,7 +308,8 @@ pawl_job_retry(PGconn *conn, int64_t id, int64_t *ret_id, struct pawl_err *err);
 /*
  * Sends a signal to a machine; it arrives when the transaction commits. payload: JSON; NULL: {}. key: the same one is taken
  * only once; NULL: no key. ret_sent (may be NULL): false when it was sent before. PAWL_ESTATE: the job is finished; one
- * that ends before the commit fails the commit. PAWL_ENOTFOUND: there is none.
+ * that ends before the commit fails the commit. PAWL_ENOTFOUND: there is none. PAWL_EFULL: its inbox is full (10 000 signals
+ * or 8 MiB that are not consumed); nothing was sent.
  */
 PAWL_API PAWL_CHECK int pawl_job_signal(PGconn *conn,
                                         int64_t id,
@@ -316,7 +320,7 @@ PAWL_API PAWL_CHECK int pawl_job_signal(PGconn *conn,
                                         struct pawl_err *err);
 
 /* The same signal to all live jobs that were enqueued with this correlation. ret_jobs (may be NULL): to how many it was sent,
- * those that have it already by its key not counted. */
+ * those that have it already by its key not counted. PAWL_EFULL: the inbox of one is full; nothing was sent to any. */
 PAWL_API PAWL_CHECK int pawl_signal_all(PGconn *conn,
                                         const char *correlation,
                                         const char *name,
@@ -477,12 +481,14 @@ PAWL_API enum pawl_outcome pawl_run_cancel(struct pawl_run *run);
 PAWL_API const char *pawl_run_step(const struct pawl_run *run);
 /* What the last step left for it; NULL: nothing. Ends with a NUL that is not counted. */
 PAWL_API const void *pawl_run_state(const struct pawl_run *run, size_t *ret_len);
-/* The signals this step waited for, as a JSON array of id, name and payload; NULL: none. They are consumed when the machine
+/* The signals this step waited for, as a JSON array of id, name and payload; NULL: none. At most 1000 and 1 MiB, at least one;
+ * the next step is shown the rest. They are consumed when the machine
  * goes on with another step, and shown again when it is tried again or waits on. */
 PAWL_API const char *pawl_run_signals(const struct pawl_run *run);
 /* It waited for a signal, and none came in time. */
 PAWL_API bool pawl_run_timed_out(const struct pawl_run *run);
-/* Children that are finished, as a JSON array of id, kind, state, result and error; NULL: it waited for none. */
+/* Children that are finished, as a JSON array of id, kind, state, result and error; NULL: it waited for none. A result of more
+ * than 64 KiB is left out, and all from where they would come to more than 8 MiB. */
 PAWL_API const char *pawl_run_children(const struct pawl_run *run);
 /* Children that are not: when the join did not wait for all. */
 PAWL_API int pawl_run_children_left(const struct pawl_run *run);

@@ -1,10 +1,15 @@
 -- bootstrap: what must be there before the first migration can be recorded: the roles, the schema and the list of
 -- migrations. Run by every `pawl db migrate` under its advisory lock, so every part of it may find itself done already.
--- Roles belong to the whole server, so another database may be creating them at this very moment.
+-- Roles belong to the whole server, so another database may be creating them at this very moment, or somebody else may own them.
+-- PW006: somebody else must grant something; the hint says who and what.
 
 DO $roles$
 DECLARE
     wanted text;
+    -- Since PostgreSQL 16 a member may be one without the right to act as the role.
+    acting constant text := CASE WHEN pg_catalog.current_setting('server_version_num')::integer >= 160000 THEN 'SET'
+                                 ELSE 'MEMBER' END;
+    granters text;
 BEGIN
     FOREACH wanted IN ARRAY ARRAY['pawl_owner', 'pawl_server', 'pawl_worker', 'pawl_producer', 'pawl_enqueuer',
                                 'pawl_reader'] LOOP
@@ -26,19 +31,38 @@ BEGIN
             EXCEPTION
                 WHEN unique_violation THEN
                     NULL;
+                WHEN insufficient_privilege THEN
+                    RAISE EXCEPTION 'the role pawl_server must be a member of %, and "%" may not grant that', wanted, CURRENT_USER
+                        USING ERRCODE = 'PW006',
+                              HINT = pg_catalog.format('Have a superuser run: GRANT %I TO pawl_server', wanted);
             END;
         END IF;
     END LOOP;
 
-    -- Whoever migrates must be able to act as the owner. USAGE and not MEMBER: since PostgreSQL 16 the creator of a
-    -- role is a member who may only hand it on.
-    IF NOT pg_catalog.pg_has_role(CURRENT_USER, 'pawl_owner', 'USAGE') THEN
+    -- Whoever migrates must be able to act as the owner. Since PostgreSQL 16 the creator of a role is a member who may only
+    -- hand it on, to itself as well; another account needs the creator, or a superuser.
+    IF NOT pg_catalog.pg_has_role(CURRENT_USER, 'pawl_owner', 'USAGE')
+       OR NOT pg_catalog.pg_has_role(CURRENT_USER, 'pawl_owner', acting) THEN
         BEGIN
             EXECUTE pg_catalog.format('GRANT pawl_owner TO %I', CURRENT_USER);
         EXCEPTION
             WHEN insufficient_privilege THEN
-                NULL; -- a member that does not inherit can still act as it; who cannot fails below
+                NULL; -- a member that does not inherit can still act as it
         END;
+    END IF;
+    IF NOT pg_catalog.pg_has_role(CURRENT_USER, 'pawl_owner', acting) THEN
+        SELECT pg_catalog.string_agg(pg_catalog.quote_ident(m.rolname), ' or ' ORDER BY m.rolname)
+        INTO granters
+        FROM pg_catalog.pg_auth_members AS a
+        JOIN pg_catalog.pg_roles AS r ON r.oid = a.roleid AND r.rolname = 'pawl_owner'
+        JOIN pg_catalog.pg_roles AS m ON m.oid = a.member
+        WHERE a.admin_option;
+        RAISE EXCEPTION 'the database user "%" may not act as the role pawl_owner, which owns the schema pawl', CURRENT_USER
+            USING ERRCODE = 'PW006',
+                  DETAIL = 'Roles belong to the whole server, and another user has made this one.',
+                  HINT = pg_catalog.format('Have %sa superuser run: GRANT pawl_owner TO %I; then migrate again.',
+                                           CASE acting WHEN 'MEMBER' THEN 'a user with CREATEROLE or '
+                                                       ELSE granters || ' or ' END, CURRENT_USER);
     END IF;
 
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'pawl') THEN

@@ -79,7 +79,7 @@ CREATE FUNCTION pawl.assert_claim(job bigint, token uuid) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    PERFORM FROM pawl.job AS j WHERE j.id = job AND j.token = assert_claim.token FOR SHARE;
+    PERFORM FROM pawl.job AS j WHERE j.id = job AND j.token = assert_claim.token FOR KEY SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the claim of job % is no longer valid', job
             USING ERRCODE = 'PW003', HINT = 'Roll back: another worker may own the job.';
@@ -105,6 +105,23 @@ END
 $$;
 
 ALTER FUNCTION pawl.bytes_json(bytes bytea) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.bytes_text(bytes bytea) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN translate(convert_from(bytes, 'UTF8')::json::text, E'\t\n\r', '   ');
+EXCEPTION WHEN others THEN
+    BEGIN
+        RETURN to_json(convert_from(bytes, 'UTF8'))::text;
+    EXCEPTION WHEN others THEN
+        RETURN to_json(encode(bytes, 'base64'))::text;
+    END;
+END
+$$;
+
+ALTER FUNCTION pawl.bytes_text(bytes bytea) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.cancel(job bigint, by_whom text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
@@ -221,6 +238,47 @@ $$;
 
 ALTER FUNCTION pawl.children_end(parent bigint, token uuid, cancel boolean) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.claim_try(job bigint, known text, worker text) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    reason text := known;
+    size   bigint;
+BEGIN
+    IF reason IS NULL THEN
+        BEGIN
+            UPDATE pawl.job AS j
+            SET token = gen_random_uuid(), attempt = j.attempt + 1
+            WHERE j.id = job AND j.token IS NULL
+            -- As job_claim does, and all of it is read.
+            RETURNING octet_length(sha256(j.payload)) + coalesce(octet_length(sha256(j.state)), 0)
+                      + coalesce(octet_length(j.meta ->> 'trace'), 0)
+                      + CASE WHEN j.riders >= 16
+                             THEN octet_length(pawl.machine_line(j.id, j.step, j.awaits, j.waits_for, j.wait_until,
+                                                                 j.deadline_at, j.children_left, j.cancel_by,
+                                                                 j.join_flags, j.inbox))
+                             ELSE 0 END
+            INTO size;
+            RAISE EXCEPTION 'taken back' USING ERRCODE = 'PW000';
+        EXCEPTION
+            WHEN SQLSTATE 'PW000' THEN
+                RETURN NULL;
+            WHEN transaction_rollback OR disk_full OR operator_intervention OR system_error
+                 OR syntax_error_or_access_rule_violation OR invalid_transaction_state OR lock_not_available OR object_in_use THEN
+                RAISE;
+            WHEN others THEN
+                reason := format('%s (%s)', SQLERRM, SQLSTATE);
+        END;
+    END IF;
+    reason := 'it cannot be claimed: ' || reason;
+    RETURN CASE WHEN pawl.job_park(job, reason, worker) THEN reason END;
+END
+$$;
+
+ALTER FUNCTION pawl.claim_try(job bigint, known text, worker text) OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.claim_turn(queue text) RETURNS boolean
     LANGUAGE plpgsql
     SET lock_timeout TO '200ms'
@@ -235,6 +293,19 @@ END
 $$;
 
 ALTER FUNCTION pawl.claim_turn(queue text) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.correlated(correlation text) RETURNS SETOF bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT j.id
+    FROM pawl.job AS j
+    WHERE j.meta ->> 'correlation' = correlated.correlation
+      AND (NOT pg_has_role(pawl.session_role(), 'pawl_enqueuer', 'USAGE') OR pawl.queue_known(j.queue))
+    ORDER BY j.id
+$$;
+
+ALTER FUNCTION pawl.correlated(correlation text) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.due_time(delay interval, due_at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -422,6 +493,15 @@ BEGIN
     existed := false;
     IF key IS NOT NULL THEN
         holder := pawl.guard_take(id, key_scope, key, key_states, key_ms, key_mode);
+        IF holder = -1 AND NOT has_column_privilege('pawl.guard', 'job_id', 'SELECT') THEN
+            RAISE EXCEPTION 'a job of another queue holds this unique key' USING ERRCODE = 'PW004',
+                HINT = 'A global key is shared by all queues. Use unique_scope queue or kind for one of your own.';
+        ELSIF holder = -1 THEN
+            SELECT g.job_id INTO holder FROM pawl.guard AS g WHERE g.hash = pawl.unique_hash(key_scope, queue, kind, key);
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'the unique key is fought over' USING ERRCODE = '40001', HINT = 'Try again.';
+            END IF;
+        END IF;
         IF holder IS NOT NULL THEN
             IF key_mode = 3 THEN
                 RAISE EXCEPTION 'job % holds this unique key', holder USING ERRCODE = 'PW004', DETAIL = 'job ' || holder;
@@ -440,18 +520,7 @@ ALTER FUNCTION pawl.enqueue_row(queue text, kind text, payload bytea, priority s
 
 CREATE FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) RETURNS jsonb
     LANGUAGE sql PARALLEL SAFE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-    SELECT CASE WHEN jsonb_array_length(errors) >= 20 THEN errors - 0
-                ELSE coalesce(errors, '[]') END
-           || jsonb_build_array(jsonb_build_object(
-                  'attempt', attempt,
-                  'at', clock_timestamp(),
-                  'class', class,
-                  'error', "left"(error, 4000),
-                  'worker', worker,
-                  'run_us', run_us))
-$$;
+    RETURN (CASE WHEN (jsonb_array_length(errors) >= 20) THEN (errors - 0) ELSE COALESCE(errors, '[]'::jsonb) END || jsonb_build_array(jsonb_build_object('attempt', attempt, 'at', clock_timestamp(), 'class', class, 'error', "left"(error, 4000), 'worker', worker, 'run_us', run_us)));
 
 ALTER FUNCTION pawl.errors_add(errors jsonb, attempt integer, class text, error text, worker text, run_us bigint) OWNER TO pawl_owner;
 
@@ -499,7 +568,7 @@ BEGIN
         IF FOUND THEN
             RETURN NULL;
         END IF;
-        SELECT g.job_id, g.free_at, j.id AS live_id, j.token, j.waits_for INTO held
+        SELECT g.job_id, g.free_at, j.id AS live_id, j.token, j.waits_for, j.queue INTO held
         FROM pawl.guard AS g LEFT JOIN pawl.job AS j ON j.id = g.job_id
         WHERE g.hash = key_hash;
         CONTINUE WHEN NOT FOUND; -- freed at this moment
@@ -518,6 +587,11 @@ BEGIN
                     priority = CASE mode WHEN 1 THEN fresh.priority ELSE j.priority END
                 WHERE j.id = held.job_id AND j.token IS NULL AND j.queue = fresh.queue;
             END IF;
+            IF scope = 'global'
+               AND coalesce(held.queue, (SELECT h.queue FROM pawl.history AS h WHERE h.id = held.job_id LIMIT 1))
+                   IS DISTINCT FROM fresh.queue THEN
+                RETURN -1;
+            END IF;
             RETURN held.job_id;
         END IF;
         UPDATE pawl.guard AS g
@@ -532,6 +606,17 @@ END
 $$;
 
 ALTER FUNCTION pawl.guard_take(new_id bigint, scope text, key text, states integer, keep bigint, mode integer) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.held_among(ids bigint[]) RETURNS TABLE(id bigint, token uuid)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN QUERY SELECT h.job_id, h.token FROM pawl.held AS h WHERE h.job_id = ANY (ids);
+END
+$$;
+
+ALTER FUNCTION pawl.held_among(ids bigint[]) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -664,9 +749,12 @@ BEGIN
                 g.step, g.state, g.timeline);
     END IF;
     IF g.guard IS NOT NULL THEN
-        DELETE FROM pawl.guard AS k WHERE k.hash = g.guard AND k.job_id = g.id AND k.keep_ms = 0;
-        UPDATE pawl.guard AS k SET free_at = clock_timestamp() + k.keep_ms * interval '1 millisecond'
-        WHERE k.hash = g.guard AND k.job_id = g.id;
+        PERFORM FROM pawl.guard AS k WHERE k.hash = g.guard AND k.job_id = g.id FOR UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            DELETE FROM pawl.guard AS k WHERE k.hash = g.guard AND k.job_id = g.id AND k.keep_ms = 0;
+            UPDATE pawl.guard AS k SET free_at = clock_timestamp() + k.keep_ms * interval '1 millisecond'
+            WHERE k.hash = g.guard AND k.job_id = g.id;
+        END IF;
     END IF;
     IF g.inbox IS NOT NULL THEN
         PERFORM pawl.signals_forget(g.id);
@@ -693,6 +781,39 @@ END
 $$;
 
 ALTER FUNCTION pawl.job_end(job bigint, as_state pawl.state, by_whom text) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.job_park(job bigint, reason text, worker text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    of_queue text;
+    of_lane  text;
+BEGIN
+    BEGIN
+        UPDATE pawl.job AS j
+        SET waits_for = 1, due_at = 'infinity', lane_due_at = NULL, attempt = j.attempt + 1,
+            errors = pawl.errors_add(j.errors, j.attempt + 1, 'unclaimable', reason, worker, 0)
+        WHERE j.id = job AND j.token IS NULL
+        RETURNING j.queue, j.lane INTO of_queue, of_lane;
+    EXCEPTION WHEN data_exception OR data_corrupted OR index_corrupted OR internal_error OR program_limit_exceeded THEN
+        UPDATE pawl.job AS j
+        SET waits_for = 1, due_at = 'infinity', lane_due_at = NULL, attempt = j.attempt + 1,
+            errors = pawl.errors_add(NULL, j.attempt + 1, 'unclaimable', reason, worker, 0)
+        WHERE j.id = job AND j.token IS NULL
+        RETURNING j.queue, j.lane INTO of_queue, of_lane;
+    END;
+    -- It may have been the one that was called: the next of its lane is.
+    IF of_lane IS NOT NULL THEN
+        INSERT INTO pawl.lane_stir (queue, name) VALUES (of_queue, of_lane);
+        PERFORM pg_notify('pawl_wake', '#');
+    END IF;
+    RETURN of_queue IS NOT NULL;
+END
+$$;
+
+ALTER FUNCTION pawl.job_park(job bigint, reason text, worker text) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.job_start_at(job bigint, first_step text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -985,22 +1106,34 @@ DECLARE
 BEGIN
     IF awaits IS NOT NULL THEN
         SELECT string_agg(s.id::text, ',' ORDER BY s.id),
-               jsonb_agg(jsonb_build_object('id', s.id, 'name', s.name, 'payload', s.payload) ORDER BY s.id)::text
+               '[' || string_agg('{"id": ' || s.id::text || ', "name": ' || to_json(s.name::text)::text || ', "payload": '
+                                 || s.payload::text || '}', ', ' ORDER BY s.id) || ']'
         INTO shown, signals
-        FROM (SELECT * FROM pawl.signal AS i
+        FROM (SELECT i.id, i.name, i.payload, row_number() OVER w AS n,
+                     sum(coalesce(i.bytes, pawl.signal_bytes(i.name, i.payload))) OVER w AS upto
+              FROM pawl.signal AS i
               WHERE i.job_id = job AND i.name = ANY (awaits) AND NOT i.consumed
-              ORDER BY i.id LIMIT 1000) AS s;
+              WINDOW w AS (ORDER BY i.shown, i.id)) AS s
+        WHERE s.n = 1 OR s.n <= 1000 AND s.upto <= 1048576;
     END IF;
     IF children_left IS NOT NULL THEN
         SELECT '[' || coalesce(string_agg(
-                          '{"id": ' || c.child_id::text || ', "kind": ' || to_json(c.kind)::text
-                          || CASE WHEN c.error IS NULL THEN '' ELSE ', "error": ' || to_json(c.error)::text END
-                          || ', "state": "' || c.state::text || '"'
-                          || CASE WHEN octet_length(c.result) <= 65536
-                                  THEN ', "result": ' || pawl.bytes_json(c.result)::text ELSE '' END
+                          '{"id": ' || c.child_id::text || ', "kind": ' || c.kind
+                          || CASE WHEN c.upto <= 8388608 THEN c.error || ', "state": "' || c.state || '"' || c.result
+                                  ELSE ', "state": "' || c.state || '"' END
                           || '}', ', '), '') || ']'
         INTO kids
-        FROM (SELECT * FROM pawl.child AS k WHERE k.parent_id = job ORDER BY k.child_id LIMIT 10000) AS c;
+        FROM (SELECT k.child_id, k.kind, k.state, k.error, k.result,
+                     sum(70 + octet_length(k.kind) + octet_length(k.error) + octet_length(k.result))
+                         OVER (ORDER BY k.child_id ROWS UNBOUNDED PRECEDING) AS upto
+              FROM (SELECT o.child_id, to_json(o.kind)::text AS kind, o.state::text AS state,
+                           CASE WHEN o.error IS NULL THEN '' ELSE ', "error": ' || to_json(o.error)::text END AS error,
+                           CASE WHEN octet_length(o.result) <= 65536 THEN ', "result": ' || pawl.bytes_text(o.result)
+                                ELSE '' END AS result
+                    FROM pawl.child AS o
+                    WHERE o.parent_id = job
+                    ORDER BY o.child_id
+                    LIMIT 10000) AS k) AS c;
     END IF;
     RETURN coalesce(step, '') || E'\t'
            || coalesce(inbox, 0) || E'\t'
@@ -1136,6 +1269,19 @@ $$;
 
 ALTER FUNCTION pawl.parks(kind text) OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.queue_known(queue text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT pg_has_role(pawl.session_role(), 'pawl_producer', 'USAGE')
+        OR pg_has_role(pawl.session_role(), 'pawl_reader', 'USAGE')
+        OR pg_has_role(pawl.session_role(), 'pawl_owner', 'USAGE')
+        OR EXISTS (SELECT FROM pawl.queue_producer AS p
+                   WHERE p.queue = queue_known.queue AND pg_has_role(pawl.session_role(), p.role, 'USAGE'))
+$$;
+
+ALTER FUNCTION pawl.queue_known(queue text) OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.raise_not_live(job bigint) RETURNS void
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1153,6 +1299,24 @@ END
 $$;
 
 ALTER FUNCTION pawl.raise_not_live(job bigint) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.raise_unseen(job bigint) RETURNS void
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    was record;
+BEGIN
+    SELECT h.state, h.queue INTO was FROM pawl.history AS h WHERE h.id = job LIMIT 1;
+    IF FOUND AND pawl.queue_known(was.queue) THEN
+        RAISE EXCEPTION 'job % is finished: %', job, was.state USING ERRCODE = 'PW002';
+    END IF;
+    RAISE EXCEPTION 'there is no job %', job
+        USING ERRCODE = 'PW001', HINT = 'It never was, or was finished and is forgotten, or is in a queue that is not yours.';
+END
+$$;
+
+ALTER FUNCTION pawl.raise_unseen(job bigint) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.retry(job bigint) RETURNS bigint
     LANGUAGE plpgsql
@@ -1202,14 +1366,7 @@ CREATE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint
     LANGUAGE sql PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT CASE coalesce(k.retry, 'exponential')
-               WHEN 'table' THEN k.retry_table_ms[least(attempt, cardinality(k.retry_table_ms))]
-               ELSE (least(coalesce(k.retry_cap_ms, 3600000),
-                           coalesce(k.retry_base_ms, 1000)
-                           * (CASE k.retry WHEN 'quadratic' THEN attempt::float8 * attempt
-                                           ELSE power(2, least(attempt, 40) - 1) END))
-                     * (0.8 + 0.4 * random()))::bigint
-           END
+    SELECT pawl.retry_ms(attempt, NULL, NULL, NULL, k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms)
     FROM (SELECT) AS one
     LEFT JOIN pawl.kind AS k ON k.name = split_part(retry_delay_ms.kind, '@', 1)
 $$;
@@ -1220,20 +1377,19 @@ CREATE FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry
     LANGUAGE sql PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT CASE WHEN retry IS NULL AND base_ms IS NULL AND cap_ms IS NULL
-                THEN pawl.retry_delay_ms(kind, attempt)
-                ELSE (least(coalesce(cap_ms, k.retry_cap_ms, 3600000),
-                            coalesce(base_ms, k.retry_base_ms, 1000)
-                            * (CASE coalesce(retry_delay_ms.retry, k.retry)
-                                   WHEN 'quadratic' THEN attempt::float8 * attempt
-                                   ELSE power(2, least(attempt, 40) - 1) END))
-                      * (0.8 + 0.4 * random()))::bigint
-           END
+    SELECT pawl.retry_ms(attempt, retry_delay_ms.retry, base_ms, cap_ms,
+                         k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms)
     FROM (SELECT) AS one
     LEFT JOIN pawl.kind AS k ON k.name = split_part(retry_delay_ms.kind, '@', 1)
 $$;
 
 ALTER FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry, base_ms integer, cap_ms integer) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.retry_ms(attempt integer, retry pawl.retry, base_ms integer, cap_ms integer, kind_retry pawl.retry, kind_base_ms integer, kind_cap_ms integer, kind_table_ms integer[]) RETURNS bigint
+    LANGUAGE sql PARALLEL SAFE
+    RETURN CASE WHEN ((kind_retry = 'table'::pawl.retry) AND (retry IS NULL) AND (base_ms IS NULL) AND (cap_ms IS NULL)) THEN ((kind_table_ms)[LEAST(attempt, cardinality(kind_table_ms))])::bigint ELSE ((LEAST((COALESCE(cap_ms, kind_cap_ms, 3600000))::double precision, ((COALESCE(base_ms, kind_base_ms, 1000))::double precision * CASE WHEN (COALESCE(retry, kind_retry) = 'quadratic'::pawl.retry) THEN ((attempt)::double precision * (attempt)::double precision) ELSE power((2)::double precision, ((LEAST(attempt, 40) - 1))::double precision) END)) * ((0.8)::double precision + ((0.4)::double precision * random()))))::bigint END;
+
+ALTER FUNCTION pawl.retry_ms(attempt integer, retry pawl.retry, base_ms integer, cap_ms integer, kind_retry pawl.retry, kind_base_ms integer, kind_cap_ms integer, kind_table_ms integer[]) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.serve_maintain() RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
@@ -1251,15 +1407,24 @@ $$;
 
 ALTER FUNCTION pawl.serve_maintain() OWNER TO pawl_owner;
 
+CREATE FUNCTION pawl.session_role() RETURNS name
+    LANGUAGE sql STABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END
+$$;
+
+ALTER FUNCTION pawl.session_role() OWNER TO pawl_owner;
+
 CREATE FUNCTION pawl.signal(job bigint, name text, payload jsonb DEFAULT '{}'::jsonb, key text DEFAULT NULL::text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM pawl.name_check('signal', signal.name);
     IF NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = job) THEN
-        PERFORM pawl.raise_not_live(job);
+        PERFORM pawl.raise_unseen(job);
     END IF;
     INSERT INTO pawl.signal AS s (job_id, name, key, payload)
     VALUES (job, signal.name, signal.key, coalesce(signal.payload, 'null'))
@@ -1270,16 +1435,75 @@ $$;
 
 ALTER FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) OWNER TO pawl_owner;
 
-CREATE FUNCTION pawl.signal_all(correlation text, name text, payload jsonb DEFAULT '{}'::jsonb, key text DEFAULT NULL::text) RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION pawl.signal_accept() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT count(*) FILTER (WHERE pawl.signal(j.id, signal_all.name, signal_all.payload, signal_all.key))
-    FROM (SELECT c.id FROM pawl.job AS c
-          WHERE c.meta ->> 'correlation' = signal_all.correlation ORDER BY c.id) AS j
+DECLARE
+    most       constant integer := 10000;
+    most_bytes constant integer := 8388608;
+    held       integer;
+    held_bytes bigint;
+BEGIN
+    new.bytes := pawl.signal_bytes(new.name, new.payload);
+    SELECT s.inbox_count, s.inbox_bytes INTO held, held_bytes
+    FROM pawl.signal AS s
+    WHERE s.job_id = new.job_id
+    ORDER BY s.id DESC
+    LIMIT 1;
+    IF NOT FOUND THEN
+        held := 0;
+        held_bytes := 0;
+    ELSIF held IS NULL OR held >= most OR held_bytes + new.bytes > most_bytes THEN
+        SELECT count(*), coalesce(sum(coalesce(s.bytes, pawl.signal_bytes(s.name, s.payload))), 0) INTO held, held_bytes
+        FROM pawl.signal AS s
+        WHERE s.job_id = new.job_id AND NOT s.consumed;
+        IF held >= most OR held_bytes + new.bytes > most_bytes THEN
+            -- One that is there already is not sent again, and that is no error.
+            IF new.key IS NOT NULL AND EXISTS (SELECT FROM pawl.signal AS s
+                                               WHERE s.job_id = new.job_id AND s.name = new.name AND s.key = new.key) THEN
+                RETURN NULL;
+            END IF;
+            -- A trigger comes before the policies. Who may not know of the job is refused in their words, full or not.
+            IF pg_has_role(pawl.session_role(), 'pawl_enqueuer', 'USAGE')
+               AND NOT pawl.queue_known((SELECT j.queue FROM pawl.job AS j WHERE j.id = new.job_id)) THEN
+                RAISE EXCEPTION 'new row violates row-level security policy for table "signal"' USING ERRCODE = '42501';
+            END IF;
+            RAISE EXCEPTION 'the inbox of job % is full', new.job_id
+                USING ERRCODE = 'PW005',
+                      DETAIL = format('It holds %s signals of %s bytes, and this one has %s; the limits are %s signals and %s bytes.',
+                                      held, held_bytes, new.bytes, most, most_bytes),
+                      HINT = 'Send again when the job has taken some of them: it does so when a step that awaits them goes on'
+                             ' ("pawl signal list" shows them). Keep large data elsewhere and send where it is.';
+        END IF;
+    END IF;
+    new.inbox_count := held + 1;
+    new.inbox_bytes := held_bytes + new.bytes;
+    RETURN new;
+END
+$$;
+
+ALTER FUNCTION pawl.signal_accept() OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.signal_all(correlation text, name text, payload jsonb DEFAULT '{}'::jsonb, key text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT count(*) FILTER (WHERE pawl.signal(c.id, signal_all.name, signal_all.payload, signal_all.key))
+    FROM pawl.correlated(signal_all.correlation) AS c(id)
+    WHERE EXISTS (SELECT FROM pawl.job AS j WHERE j.id = c.id)
 $$;
 
 ALTER FUNCTION pawl.signal_all(correlation text, name text, payload jsonb, key text) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.signal_bytes(name text, payload jsonb) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT 54 + octet_length(name) + octet_length(payload::text)
+$$;
+
+ALTER FUNCTION pawl.signal_bytes(name text, payload jsonb) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.signal_deliver() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1381,21 +1605,36 @@ $$;
 ALTER FUNCTION pawl.unique_hash(scope text, queue text, kind text, key text) OWNER TO pawl_owner;
 
 CREATE FUNCTION pawl.watch(job bigint) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    -- Not simply unequal: the extended protocol takes the time anew with each message of a statement.
-    IF statement_timestamp() - now() > interval '1 second' THEN
-        RAISE EXCEPTION 'pawl.watch cannot be called inside a transaction' USING ERRCODE = '25001',
-            HINT = 'It would hold up the worker that settles the job. Commit first.';
+    IF NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = job) THEN
+        RETURN false;
     END IF;
-    UPDATE pawl.job AS j SET watched = true WHERE j.id = job AND j.watched IS NOT TRUE;
-    RETURN FOUND OR EXISTS (SELECT FROM pawl.job AS j WHERE j.id = job);
+    INSERT INTO pawl.watcher (job_id) VALUES (job);
+    RETURN true;
 END
 $$;
 
 ALTER FUNCTION pawl.watch(job bigint) OWNER TO pawl_owner;
+
+CREATE FUNCTION pawl.watch_deliver() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '2s'
+    AS $$
+BEGIN
+    DELETE FROM pawl.watcher AS w WHERE w.id = new.id;
+    UPDATE pawl.job AS j SET watched = true WHERE j.id = new.job_id AND j.watched IS NOT TRUE;
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = new.job_id) THEN
+        PERFORM pg_notify('pawl_done', new.job_id::text);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+ALTER FUNCTION pawl.watch_deliver() OWNER TO pawl_owner;
 
 CREATE TABLE pawl.access (
     id bigint NOT NULL,
@@ -1447,7 +1686,8 @@ CREATE TABLE pawl.claim (
     worker uuid NOT NULL,
     claimed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     lease_until timestamp with time zone NOT NULL,
-    job_ids bigint[] NOT NULL
+    job_ids bigint[] NOT NULL,
+    swept_at timestamp with time zone
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 ALTER TABLE ONLY pawl.claim ALTER COLUMN job_ids SET STORAGE EXTERNAL;
@@ -1455,6 +1695,8 @@ ALTER TABLE ONLY pawl.claim ALTER COLUMN job_ids SET STORAGE EXTERNAL;
 ALTER TABLE pawl.claim OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.claim IS 'Who works on what, and until when that is believed';
+
+COMMENT ON COLUMN pawl.claim.swept_at IS 'When a sweep last took jobs of this claim back; it is not renewed any more. NULL: no sweep has';
 
 CREATE TABLE pawl.enqueue_key (
     hash uuid NOT NULL,
@@ -1806,7 +2048,10 @@ CREATE TABLE pawl.signal (
     payload pawl.signal_payload NOT NULL,
     sent_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     shown boolean DEFAULT false NOT NULL,
-    consumed boolean DEFAULT false NOT NULL
+    consumed boolean DEFAULT false NOT NULL,
+    bytes integer,
+    inbox_count integer,
+    inbox_bytes integer
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
 
@@ -1844,6 +2089,25 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
 ALTER TABLE pawl.stop OWNER TO pawl_owner;
 
 COMMENT ON TABLE pawl.stop IS 'Running jobs whose end was asked for; heartbeats bring it to their workers';
+
+CREATE TABLE pawl.watcher (
+    id bigint NOT NULL,
+    job_id bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500');
+
+ALTER TABLE pawl.watcher OWNER TO pawl_owner;
+
+COMMENT ON TABLE pawl.watcher IS 'Jobs that somebody is about to watch; empty but for transactions that are open';
+
+ALTER TABLE pawl.watcher ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME pawl.watcher_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE pawl.worker_wish (
     worker text NOT NULL,
@@ -1945,6 +2209,9 @@ ALTER TABLE ONLY pawl.stop
 ALTER DOMAIN pawl.timeout_ms
     ADD CONSTRAINT timeout_is_positive CHECK ((VALUE > 0)) NOT VALID;
 
+ALTER TABLE ONLY pawl.watcher
+    ADD CONSTRAINT watcher_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY pawl.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
@@ -1981,9 +2248,13 @@ ALTER INDEX pawl.history_trouble ATTACH PARTITION pawl.history_default_id_idx1;
 
 CREATE TRIGGER access_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON pawl.access FOR EACH STATEMENT EXECUTE FUNCTION pawl.access_changed();
 
+CREATE TRIGGER signal_accept BEFORE INSERT ON pawl.signal FOR EACH ROW EXECUTE FUNCTION pawl.signal_accept();
+
 CREATE CONSTRAINT TRIGGER signal_deliver AFTER INSERT ON pawl.signal DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pawl.signal_deliver();
 
 CREATE CONSTRAINT TRIGGER stop_deliver AFTER INSERT ON pawl.stop DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pawl.stop_deliver();
+
+CREATE CONSTRAINT TRIGGER watch_deliver AFTER INSERT ON pawl.watcher DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pawl.watch_deliver();
 
 ALTER TABLE pawl.job ENABLE ROW LEVEL SECURITY;
 
@@ -2002,6 +2273,32 @@ CREATE POLICY job_producer_select ON pawl.job FOR SELECT TO pawl_producer USING 
 CREATE POLICY job_reader ON pawl.job FOR SELECT TO pawl_reader USING (true);
 
 CREATE POLICY job_worker ON pawl.job TO pawl_worker USING (true) WITH CHECK (true);
+
+ALTER TABLE pawl.signal ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY signal_enqueuer_insert ON pawl.signal FOR INSERT TO pawl_enqueuer WITH CHECK ((EXISTS ( SELECT
+   FROM pawl.job j
+  WHERE (j.id = signal.job_id))));
+
+CREATE POLICY signal_enqueuer_select ON pawl.signal FOR SELECT TO pawl_enqueuer USING ((EXISTS ( SELECT
+   FROM pawl.job j
+  WHERE (j.id = signal.job_id))));
+
+CREATE POLICY signal_producer_insert ON pawl.signal FOR INSERT TO pawl_producer WITH CHECK (true);
+
+CREATE POLICY signal_producer_select ON pawl.signal FOR SELECT TO pawl_producer USING (true);
+
+CREATE POLICY signal_reader ON pawl.signal FOR SELECT TO pawl_reader USING (true);
+
+CREATE POLICY signal_worker ON pawl.signal TO pawl_worker USING (true) WITH CHECK (true);
+
+ALTER TABLE pawl.watcher ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY watcher_enqueuer_insert ON pawl.watcher FOR INSERT TO pawl_enqueuer WITH CHECK ((EXISTS ( SELECT
+   FROM pawl.job j
+  WHERE (j.id = watcher.job_id))));
+
+CREATE POLICY watcher_insert ON pawl.watcher FOR INSERT TO pawl_producer, pawl_reader WITH CHECK (true);
 
 GRANT USAGE ON SCHEMA pawl TO pawl_server;
 GRANT USAGE ON SCHEMA pawl TO pawl_worker;
@@ -2043,6 +2340,9 @@ GRANT ALL ON FUNCTION pawl.assert_claim(job bigint, token uuid) TO pawl_worker;
 REVOKE ALL ON FUNCTION pawl.bytes_json(bytes bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.bytes_json(bytes bytea) TO pawl_worker;
 
+REVOKE ALL ON FUNCTION pawl.bytes_text(bytes bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.bytes_text(bytes bytea) TO pawl_worker;
+
 REVOKE ALL ON FUNCTION pawl.cancel(job bigint, by_whom text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.cancel(job bigint, by_whom text) TO pawl_server;
 
@@ -2055,8 +2355,15 @@ GRANT ALL ON FUNCTION pawl.child_ended(parent bigint, of_join integer, child big
 REVOKE ALL ON FUNCTION pawl.children_end(parent bigint, token uuid, cancel boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.children_end(parent bigint, token uuid, cancel boolean) TO pawl_worker;
 
+REVOKE ALL ON FUNCTION pawl.claim_try(job bigint, known text, worker text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.claim_try(job bigint, known text, worker text) TO pawl_worker;
+
 REVOKE ALL ON FUNCTION pawl.claim_turn(queue text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.claim_turn(queue text) TO pawl_worker;
+
+REVOKE ALL ON FUNCTION pawl.correlated(correlation text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.correlated(correlation text) TO pawl_producer;
+GRANT ALL ON FUNCTION pawl.correlated(correlation text) TO pawl_enqueuer;
 
 REVOKE ALL ON FUNCTION pawl.due_time(delay interval, due_at timestamp with time zone) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.due_time(delay interval, due_at timestamp with time zone) TO pawl_producer;
@@ -2092,6 +2399,9 @@ REVOKE ALL ON FUNCTION pawl.guard_take(new_id bigint, scope text, key text, stat
 GRANT ALL ON FUNCTION pawl.guard_take(new_id bigint, scope text, key text, states integer, keep bigint, mode integer) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.guard_take(new_id bigint, scope text, key text, states integer, keep bigint, mode integer) TO pawl_enqueuer;
 
+REVOKE ALL ON FUNCTION pawl.held_among(ids bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.held_among(ids bigint[]) TO pawl_worker;
+
 REVOKE ALL ON FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.history_maintain(OUT made integer, OUT dropped integer) TO pawl_worker;
 
@@ -2110,6 +2420,9 @@ GRANT ALL ON FUNCTION pawl.job_check(queue text, kind text, priority integer, ma
 
 REVOKE ALL ON FUNCTION pawl.job_end(job bigint, as_state pawl.state, by_whom text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.job_end(job bigint, as_state pawl.state, by_whom text) TO pawl_server;
+
+REVOKE ALL ON FUNCTION pawl.job_park(job bigint, reason text, worker text) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.job_park(job bigint, reason text, worker text) TO pawl_worker;
 
 REVOKE ALL ON FUNCTION pawl.job_start_at(job bigint, first_step text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.job_start_at(job bigint, first_step text) TO pawl_server;
@@ -2154,8 +2467,14 @@ GRANT ALL ON FUNCTION pawl.orphans_end(most integer) TO pawl_server;
 REVOKE ALL ON FUNCTION pawl.parks(kind text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.parks(kind text) TO pawl_worker;
 
+REVOKE ALL ON FUNCTION pawl.queue_known(queue text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pawl.raise_not_live(job bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.raise_not_live(job bigint) TO pawl_server;
+
+REVOKE ALL ON FUNCTION pawl.raise_unseen(job bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.raise_unseen(job bigint) TO pawl_producer;
+GRANT ALL ON FUNCTION pawl.raise_unseen(job bigint) TO pawl_enqueuer;
 
 REVOKE ALL ON FUNCTION pawl.retry(job bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.retry(job bigint) TO pawl_server;
@@ -2166,16 +2485,26 @@ GRANT ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer) TO pawl_wo
 REVOKE ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry, base_ms integer, cap_ms integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.retry_delay_ms(kind text, attempt integer, retry pawl.retry, base_ms integer, cap_ms integer) TO pawl_worker;
 
+REVOKE ALL ON FUNCTION pawl.retry_ms(attempt integer, retry pawl.retry, base_ms integer, cap_ms integer, kind_retry pawl.retry, kind_base_ms integer, kind_cap_ms integer, kind_table_ms integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.retry_ms(attempt integer, retry pawl.retry, base_ms integer, cap_ms integer, kind_retry pawl.retry, kind_base_ms integer, kind_cap_ms integer, kind_table_ms integer[]) TO pawl_worker;
+
 REVOKE ALL ON FUNCTION pawl.serve_maintain() FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.serve_maintain() TO pawl_worker;
+
+REVOKE ALL ON FUNCTION pawl.session_role() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.signal(job bigint, name text, payload jsonb, key text) TO pawl_enqueuer;
 
+REVOKE ALL ON FUNCTION pawl.signal_accept() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pawl.signal_all(correlation text, name text, payload jsonb, key text) FROM PUBLIC;
 GRANT ALL ON FUNCTION pawl.signal_all(correlation text, name text, payload jsonb, key text) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.signal_all(correlation text, name text, payload jsonb, key text) TO pawl_enqueuer;
+
+REVOKE ALL ON FUNCTION pawl.signal_bytes(name text, payload jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION pawl.signal_bytes(name text, payload jsonb) TO pawl_worker;
 
 REVOKE ALL ON FUNCTION pawl.signal_deliver() FROM PUBLIC;
 
@@ -2200,6 +2529,8 @@ GRANT ALL ON FUNCTION pawl.watch(job bigint) TO pawl_producer;
 GRANT ALL ON FUNCTION pawl.watch(job bigint) TO pawl_enqueuer;
 GRANT ALL ON FUNCTION pawl.watch(job bigint) TO pawl_reader;
 
+REVOKE ALL ON FUNCTION pawl.watch_deliver() FROM PUBLIC;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE pawl.access TO pawl_server;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.child TO pawl_worker;
@@ -2212,6 +2543,10 @@ GRANT SELECT,INSERT,UPDATE ON TABLE pawl.enqueue_key TO pawl_server;
 
 GRANT SELECT,DELETE,UPDATE ON TABLE pawl.guard TO pawl_worker;
 GRANT SELECT ON TABLE pawl.guard TO pawl_reader;
+
+GRANT SELECT(hash) ON TABLE pawl.guard TO pawl_producer;
+
+GRANT SELECT(job_id) ON TABLE pawl.guard TO pawl_producer;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.held TO pawl_worker;
 GRANT SELECT ON TABLE pawl.held TO pawl_reader;
@@ -2290,6 +2625,7 @@ GRANT UPDATE(cancel_by) ON TABLE pawl.job TO pawl_worker;
 
 GRANT INSERT(deadline_at) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(deadline_at) ON TABLE pawl.job TO pawl_enqueuer;
+GRANT UPDATE(deadline_at) ON TABLE pawl.job TO pawl_server;
 
 GRANT UPDATE(progress) ON TABLE pawl.job TO pawl_worker;
 
@@ -2355,6 +2691,18 @@ GRANT INSERT,DELETE ON TABLE pawl.queue_producer TO pawl_server;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.signal TO pawl_worker;
 GRANT SELECT ON TABLE pawl.signal TO pawl_reader;
 
+GRANT SELECT(job_id),INSERT(job_id) ON TABLE pawl.signal TO pawl_producer;
+GRANT SELECT(job_id),INSERT(job_id) ON TABLE pawl.signal TO pawl_enqueuer;
+
+GRANT SELECT(name),INSERT(name) ON TABLE pawl.signal TO pawl_producer;
+GRANT SELECT(name),INSERT(name) ON TABLE pawl.signal TO pawl_enqueuer;
+
+GRANT SELECT(key),INSERT(key) ON TABLE pawl.signal TO pawl_producer;
+GRANT SELECT(key),INSERT(key) ON TABLE pawl.signal TO pawl_enqueuer;
+
+GRANT INSERT(payload) ON TABLE pawl.signal TO pawl_producer;
+GRANT INSERT(payload) ON TABLE pawl.signal TO pawl_enqueuer;
+
 GRANT SELECT ON TABLE pawl.sleeper TO pawl_producer;
 GRANT SELECT ON TABLE pawl.sleeper TO pawl_reader;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.sleeper TO pawl_worker;
@@ -2363,6 +2711,10 @@ GRANT SELECT ON TABLE pawl.sleeper TO pawl_enqueuer;
 GRANT SELECT ON TABLE pawl.stop TO pawl_worker;
 GRANT SELECT ON TABLE pawl.stop TO pawl_reader;
 GRANT INSERT ON TABLE pawl.stop TO pawl_server;
+
+GRANT INSERT(job_id) ON TABLE pawl.watcher TO pawl_reader;
+GRANT INSERT(job_id) ON TABLE pawl.watcher TO pawl_producer;
+GRANT INSERT(job_id) ON TABLE pawl.watcher TO pawl_enqueuer;
 
 GRANT SELECT ON TABLE pawl.worker_wish TO pawl_reader;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pawl.worker_wish TO pawl_server;

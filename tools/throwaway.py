@@ -29,6 +29,8 @@ class Interrupted(Exception):
 
 
 def postgresql_bindir():
+    if os.environ.get('PAWL_TEST_PG_BINDIR'):
+        return os.environ['PAWL_TEST_PG_BINDIR']
     found = []
     for path in glob.glob('/usr/lib/postgresql/*/bin'):
         major = path.split('/')[-2]
@@ -40,8 +42,10 @@ def postgresql_bindir():
 
 
 class Cluster:
-    def __init__(self, directory):
-        self.bindir = postgresql_bindir()
+    def __init__(self, directory, bindir=None):
+        """bindir: of the PostgreSQL that was asked for; None: the newest that is installed."""
+        self.bindir = bindir or postgresql_bindir()
+        self.chosen = bindir is not None
         self.data = directory + '/pg'
         self.sockets = directory + '/s'
         self.log = directory + '/server.log'
@@ -57,6 +61,9 @@ class Cluster:
                 raise Failure('there is no user postgres, and PostgreSQL refuses to run as root') from None
             self.drop = ['setpriv', f'--reuid={self.owner.pw_uid}', f'--regid={self.owner.pw_gid}', '--init-groups']
 
+    def version(self):
+        return run_quietly([self.bindir + '/postgres', '--version']).stdout.strip()
+
     def conninfo(self, database):
         return f'host={self.sockets} user={USER} dbname={database}'
 
@@ -70,7 +77,8 @@ class Cluster:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise Failure('initdb failed:\n' + done.stdout)
-        self.write('pg_hba.conf', f'local all {USER} peer map=tests\nlocal all all scram-sha-256\n')
+        self.write('pg_hba.conf', f'local all {USER} peer map=tests\nlocal replication {USER} peer map=tests\n'
+                   'local all all scram-sha-256\n')
         self.write('pg_ident.conf', f'tests {pwd.getpwuid(os.getuid()).pw_name} {USER}\n')
         self.launch()
 
@@ -114,10 +122,11 @@ class Cluster:
         with open(self.log, encoding='utf-8', errors='replace') as f:
             return ''.join(f.readlines()[-20:])
 
-    def psql(self, database, sql, check=True):
+    def psql(self, database, sql, check=True, timeout_s=None):
         done = subprocess.run(
             [self.bindir + '/psql', '-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1', '-d', self.conninfo(database),
-             '-c', sql], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+             '-c', sql], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            timeout=timeout_s)
         if check and done.returncode != 0:
             raise Failure(f'psql failed: {sql}:\n{done.stderr}')
         return done

@@ -1,69 +1,119 @@
--- Purpose: takes back the jobs of at most $1 claims whose lease has run out, and those with a lease of their own (pawl.held)
+-- Purpose: takes back at most $1 jobs of claims whose lease has run out, and of those with a lease of their own (pawl.held)
 --          when that has, and their claim's has too or does not count any more: due again by the retry policy, or failed
 --          (parked, where its kind says so) when their attempts are used up, for a job that kills its worker must not come back for ever.
--- Parameters: $1 int4 limit
+--          A claim of which jobs are left stays, with these, goes behind the others, and is not renewed any more (swept_at).
+-- Parameters: $1 int4 limit; $2 uuid token and $3 int8 id: this job of this claim alone ($1 is 1), or NULL and 0: any
 -- Rows: id int8, state text: what the job is now (retrying, failed, parked, cancelled); orphans bool: it is over and had
---       children, which are for children_end; true: with those that are left to be cancelled. And 0, lanes: some lane or orphan is for lanes_mend
--- Locks: expired claims, then their jobs, skipping what others hold: a job that is being settled at this moment keeps its
---        claim, and the next sweep looks at it again. It never waits, so it cannot deadlock with a settle.
+--       children, which are for children_end; true: with those that are left to be cancelled. And with id 0, lanes: some lane
+--       or orphan is for lanes_mend; more: there are more than $1
+-- Locks: expired claims, then their jobs, then parents of those that end, skipping what others hold: a job that is being
+--        settled at this moment, or whose parent is, keeps its claim, and a later sweep looks at it again. It never waits, so
+--        it cannot deadlock with a settle.
 -- Index: claim and held are read whole (they are tiny); claim_pkey, held_pkey, job_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey,
 --        child_pkey, sleeper_pkey, job_parent
 -- Roles: worker
-WITH expired AS MATERIALIZED (
-    SELECT c.token, c.claimed_at, c.job_ids, w.name AS worker
-    FROM pawl.claim AS c
+-- How many claims hold $1 jobs is estimated without locks, so that the others are left to other sweepers. One statement for all
+-- kinds of jobs: a plain one pays nothing for what it does not have, and retry_ms and errors_add are expanded in it.
+WITH near AS MATERIALIZED (
+    SELECT n.token, n.since, pg_catalog.sum(n.size) OVER (ORDER BY n.since, n.token ROWS UNBOUNDED PRECEDING) - n.size AS before
+    FROM (SELECT c.token, coalesce(c.swept_at, c.lease_until) AS since, pg_catalog.cardinality(c.job_ids) AS size
+          FROM pawl.claim AS c
+          WHERE c.lease_until < pg_catalog.clock_timestamp()
+            AND ($2::uuid IS NULL OR c.token = $2::uuid)
+          ORDER BY since
+          LIMIT 200) AS n
+), expired AS MATERIALIZED (
+    SELECT c.token, c.claimed_at, n.since, w.name AS worker,
+           CASE WHEN $2::uuid IS NULL THEN c.job_ids
+                ELSE $3::int8 || pg_catalog.array_remove(c.job_ids, $3::int8) END AS job_ids
+    FROM near AS n
+    JOIN pawl.claim AS c ON c.token = n.token
     LEFT JOIN pawl.worker AS w ON w.id = c.worker
     WHERE c.lease_until < pg_catalog.clock_timestamp()
-    ORDER BY c.lease_until
-    LIMIT $1::int4
+    ORDER BY n.since, n.token
+    LIMIT (SELECT pg_catalog.count(*) FROM near AS n WHERE n.before < $1::int4)
     FOR UPDATE OF c SKIP LOCKED
+), slice AS MATERIALIZED (
+    -- What this run takes of each: the first n.
+    SELECT e.token, e.claimed_at, e.worker, e.job_ids,
+           least(pg_catalog.cardinality(e.job_ids), $1::int4 - e.before)::int4 AS n
+    FROM (SELECT x.*, pg_catalog.sum(pg_catalog.cardinality(x.job_ids))
+                          OVER (ORDER BY x.since, x.token ROWS UNBOUNDED PRECEDING)
+                      - pg_catalog.cardinality(x.job_ids) AS before
+          FROM expired AS x) AS e
+    WHERE e.before < $1::int4
+), listed AS MATERIALIZED (
+    SELECT s.token, s.worker, s.claimed_at, ids.id
+    FROM slice AS s
+    CROSS JOIN LATERAL pg_catalog.unnest(s.job_ids[1:s.n]) AS ids(id)
 ), locked AS MATERIALIZED (
-    SELECT j.id, e.token, e.worker, j.cancel_by IS NOT NULL AS cancel, -- as it is once the row is locked
+    SELECT j.id, e.token, e.worker, j.kind, j.parent_id, j.join_of, j.attempt >= j.max_attempts AS spent,
+           j.cancel_by IS NOT NULL AS cancel, -- as it is once the row is locked
            CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins,
            (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - e.claimed_at) * 1000000)::int8 AS run_us
-    FROM expired AS e
-    CROSS JOIN LATERAL pg_catalog.unnest(e.job_ids) AS ids(id)
-    JOIN pawl.job AS j ON j.id = ids.id AND j.token = e.token
-    WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = j.id AND h.token = j.token)
+    FROM listed AS e
+    JOIN pawl.job AS j ON j.id = e.id AND j.token = e.token
     FOR UPDATE OF j SKIP LOCKED
 ), of_claims AS MATERIALIZED (
-    -- A lease of its own that was committed after this statement began is not in its snapshot; none can come now, for
+    -- Not by this statement's snapshot: a lease of its own may have been committed after it. None can come now, for
     -- whoever gives one locks the job.
-    SELECT l.* FROM locked AS l WHERE NOT pawl.is_held(l.id, l.token)
-), overdue AS MATERIALIZED (
-    SELECT h.job_id, h.token, h.worker, h.since
+    SELECT l.* FROM locked AS l
+    WHERE (l.id, l.token) NOT IN (SELECT h.id, h.token FROM pawl.held_among(ARRAY(SELECT k.id FROM locked AS k)) AS h)
+), alone AS MATERIALIZED (
+    SELECT j.id, h.token, h.worker, j.kind, j.parent_id, j.join_of, j.attempt >= j.max_attempts AS spent,
+           j.cancel_by IS NOT NULL AS cancel,
+           CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins,
+           (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - h.since) * 1000000)::int8 AS run_us
     FROM pawl.held AS h
+    JOIN pawl.job AS j ON j.id = h.job_id AND j.token = h.token
     WHERE h.lease_until < pg_catalog.clock_timestamp()
+      AND ($2::uuid IS NULL OR h.job_id = $3::int8)
       -- Else the server that claimed it renews that claim for it. One that is expired and locked by others is left to the next.
       AND (h.let_go
            OR h.token IN (SELECT e.token FROM expired AS e)
            OR NOT EXISTS (SELECT FROM pawl.claim AS c WHERE c.token = h.token))
     ORDER BY h.lease_until
-    LIMIT 1000
+    LIMIT $1::int4 - (SELECT pg_catalog.count(*) FROM of_claims)
+    FOR UPDATE OF h, j SKIP LOCKED
+), found AS MATERIALIZED (
+    SELECT f.*, f.cancel OR f.spent AND NOT coalesce(k.park, false) AS over
+    FROM (SELECT * FROM of_claims UNION ALL SELECT * FROM alone) AS f
+    LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(f.kind, '@', 1)
+), parents_found AS MATERIALIZED (
+    SELECT k.id
+    FROM pawl.job AS k
+    WHERE k.id = ANY (ARRAY(SELECT f.parent_id FROM found AS f WHERE f.over AND f.join_of IS NOT NULL))
+      AND k.children_left IS NOT NULL
+), parents_locked AS MATERIALIZED (
+    -- As they are when they are locked.
+    SELECT k.id, k.joins
+    FROM pawl.job AS k
+    WHERE k.id = ANY (ARRAY(SELECT f.id FROM parents_found AS f)) AND k.children_left IS NOT NULL
     FOR UPDATE SKIP LOCKED
-), alone AS MATERIALIZED (
-    SELECT j.id, o.token, o.worker, j.cancel_by IS NOT NULL AS cancel,
-           CASE WHEN j.children_left IS NOT NULL THEN j.joins END AS joins,
-           (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - o.since) * 1000000)::int8 AS run_us
-    FROM overdue AS o
-    JOIN pawl.job AS j ON j.id = o.job_id AND j.token = o.token
-    FOR UPDATE OF j SKIP LOCKED
-), let_go AS (
-    -- Also what was settled long since.
-    DELETE FROM pawl.held AS h
-    USING overdue AS o
-    WHERE h.job_id = o.job_id
-      AND (EXISTS (SELECT FROM alone AS a WHERE a.id = o.job_id)
-           OR NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.job_id AND j.token = o.token))
 ), lost AS MATERIALIZED (
-    SELECT * FROM of_claims
-    UNION ALL
-    SELECT * FROM alone
+    -- Not one that ends and whose parent waits for it and is locked by others: a later sweep counts it.
+    SELECT f.*
+    FROM found AS f
+    WHERE NOT (f.over AND f.join_of IS NOT NULL)
+       OR f.parent_id IN (SELECT p.id FROM parents_locked AS p)
+       OR f.parent_id NOT IN (SELECT p.id FROM parents_found AS p)
+), stale AS MATERIALIZED (
+    -- Leases of jobs that were settled long since.
+    SELECT h.job_id
+    FROM pawl.held AS h
+    WHERE h.lease_until < pg_catalog.clock_timestamp()
+      AND $2::uuid IS NULL
+      AND NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = h.job_id AND j.token = h.token)
+    ORDER BY h.lease_until
+    LIMIT $1::int4
+    FOR UPDATE SKIP LOCKED
+), let_go AS (
+    DELETE FROM pawl.held AS h
+    WHERE h.job_id IN (SELECT s.job_id FROM stale AS s UNION ALL SELECT l.id FROM lost AS l JOIN alone AS a ON a.id = l.id)
 ), gone AS (
     DELETE FROM pawl.job AS j
     USING lost AS l
-    WHERE j.id = l.id AND j.token = l.token
-      AND (l.cancel OR j.attempt >= j.max_attempts AND NOT pawl.parks(j.kind))
+    WHERE j.id = l.id AND j.token = l.token AND l.over
     RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts, j.priority, j.queue, j.kind, j.payload, j.errors,
               j.lane, j.guard, j.parent_id, j.join_of, j.meta, j.watched, j.cancel_by, j.riders, j.join_flags, j.step, j.state AS last_state, j.timeline,
               l.worker, l.run_us,
@@ -96,19 +146,12 @@ WITH expired AS MATERIALIZED (
     FROM keys
     WHERE k.hash = keys.hash AND keys.keep_ms > 0
 ), parents AS MATERIALIZED (
-    -- As they are when they are locked. A parent's number is lower than its children's: the order in which a child that ends,
-    -- and is a parent itself, takes these locks.
-    SELECT f.parent_id AS id, p.joins, false AS here
-    FROM (SELECT DISTINCT g.parent_id FROM gone AS g WHERE g.join_of IS NOT NULL ORDER BY 1 DESC) AS f
-    CROSS JOIN LATERAL (
-        SELECT k.joins FROM pawl.job AS k WHERE k.id = f.parent_id AND k.children_left IS NOT NULL FOR UPDATE
-    ) AS p
-    WHERE NOT EXISTS (SELECT FROM lost AS l WHERE l.id = f.parent_id)
+    SELECT p.id, p.joins, false AS here
+    FROM parents_locked AS p
+    WHERE NOT EXISTS (SELECT FROM lost AS l WHERE l.id = p.id)
     UNION ALL
     -- One that is taken back here itself: a statement changes a row once, so it counts below (back).
-    SELECT l.id, l.joins, true
-    FROM lost AS l
-    WHERE l.joins IS NOT NULL AND NOT EXISTS (SELECT FROM gone AS g WHERE g.id = l.id)
+    SELECT l.id, l.joins, true FROM lost AS l WHERE l.joins IS NOT NULL AND NOT l.over
 ), counted AS MATERIALIZED (
     -- Children of an earlier join that their parent did not wait for count for nothing.
     SELECT g.parent_id, l.here, pg_catalog.count(*)::int4 AS n, pg_catalog.bool_or(g.state <> 'done') AS any_failed
@@ -120,16 +163,17 @@ WITH expired AS MATERIALIZED (
     SET token = NULL,
         lane_due_at = NULL,
         children_left = j.children_left - coalesce((SELECT f.n FROM counted AS f WHERE f.parent_id = j.id), 0),
-        waits_for = CASE WHEN j.attempt >= j.max_attempts THEN 1 END,
-        due_at = CASE WHEN j.attempt >= j.max_attempts THEN 'infinity'
+        waits_for = CASE WHEN l.spent THEN 1 END,
+        due_at = CASE WHEN l.spent THEN 'infinity'
                       ELSE least(j.deadline_at,
                                  pg_catalog.clock_timestamp()
-                                 + pawl.retry_delay_ms(j.kind, j.attempt, j.retry, j.retry_base_ms, j.retry_cap_ms)::float8
+                                 + pawl.retry_ms(j.attempt, j.retry, j.retry_base_ms, j.retry_cap_ms,
+                                                 k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms)::float8
                                  * interval '1 millisecond') END,
         errors = pawl.errors_add(j.errors, j.attempt, 'lost', 'the worker died or lost its lease', l.worker, l.run_us)
     FROM lost AS l
-    WHERE j.id = l.id AND j.token = l.token AND NOT l.cancel
-      AND (j.attempt < j.max_attempts OR pawl.parks(j.kind))
+    LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(l.kind, '@', 1)
+    WHERE j.id = l.id AND j.token = l.token AND NOT l.over
     RETURNING j.id, j.waits_for, j.queue, j.lane
 ), joined AS (
     UPDATE pawl.job AS p
@@ -163,18 +207,25 @@ WITH expired AS MATERIALIZED (
     UNION
     SELECT b.queue, b.lane FROM back AS b WHERE b.lane IS NOT NULL
     RETURNING 1
+), kept AS MATERIALIZED (
+    -- Jobs that others hold at this moment, or whose parents they do: these come last.
+    SELECT i.token, pg_catalog.array_agg(i.id) AS ids
+    FROM listed AS i
+    WHERE i.id NOT IN (SELECT l.id FROM lost AS l)
+      AND EXISTS (SELECT FROM pawl.job AS j WHERE j.id = i.id AND j.token = i.token)
+      AND NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = i.id AND h.token = i.token)
+    GROUP BY i.token
+), rest AS MATERIALIZED (
+    SELECT s.token, s.job_ids[s.n + 1:] || coalesce(k.ids, '{}') AS ids
+    FROM slice AS s
+    LEFT JOIN kept AS k ON k.token = s.token
 ), ended AS (
-    DELETE FROM pawl.claim AS c
-    USING expired AS e
-    WHERE c.token = e.token
-      -- All that it still holds are taken back; counted, for comparing each with each takes a minute for 5000.
-      AND (SELECT pg_catalog.count(*)
-           FROM pg_catalog.unnest(e.job_ids) AS ids(id)
-           CROSS JOIN LATERAL (SELECT FROM pawl.job AS j
-                               WHERE j.id = ids.id AND j.token = e.token
-                                 AND NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = j.id AND h.token = j.token)
-                               LIMIT 1) AS kept)
-          = (SELECT pg_catalog.count(*) FROM of_claims AS l WHERE l.token = e.token)
+    DELETE FROM pawl.claim AS c USING rest AS r WHERE c.token = r.token AND r.ids = '{}'
+), shortened AS (
+    UPDATE pawl.claim AS c
+    SET job_ids = r.ids, swept_at = pg_catalog.clock_timestamp()
+    FROM rest AS r
+    WHERE c.token = r.token AND r.ids <> '{}'
 )
 SELECT id, state::text AS state, CASE WHEN g.riders & 32 <> 0 THEN coalesce(g.join_flags & 2, 0) <> 0 END AS orphans
 FROM gone AS g
@@ -184,3 +235,7 @@ SELECT id, CASE WHEN waits_for = 1 THEN 'parked' ELSE 'retrying' END, NULL FROM 
 UNION ALL
 SELECT 0, 'lanes', NULL
 WHERE EXISTS (SELECT FROM stirred) OR EXISTS (SELECT FROM pawl.lane_stir) OR EXISTS (SELECT FROM pawl.orphan)
+UNION ALL
+SELECT 0, 'more', NULL
+WHERE (SELECT pg_catalog.sum(s.n) FROM slice AS s) >= $1::int4 OR (SELECT pg_catalog.count(*) FROM near) = 200
+   OR (SELECT pg_catalog.count(*) FROM alone) >= $1::int4

@@ -3,8 +3,8 @@
 -- Parameters: $1 int8[] ids, $2 bytea[] tickets, $3 text[] workers, $4 int8 lease in ms,
 --             $5 text[] how far they are, or NULL
 -- Rows: n int8: the position in the input, from 1, of each that is theirs; cancelled bool: its end was asked for.
---       What is missing was lost
--- Locks: the jobs, against the sweep alone (no sender of a signal is in the way); the rows
+--       What is missing was lost. One that somebody else holds is theirs too, and its lease is as it was: the next word tells
+-- Locks: the jobs, against the sweep alone (no sender of a signal is in the way), and the rows; skipping what others hold
 -- Index: job_pkey, held_pkey
 -- Roles: worker
 WITH mine AS MATERIALIZED (
@@ -14,14 +14,25 @@ WITH mine AS MATERIALIZED (
     JOIN pawl.job AS j ON j.id = i.id
     WHERE j.token IS NOT NULL
       AND pg_catalog.substr(i.ticket, 4) = pawl.ticket(j.token, j.id, j.step)
-    FOR KEY SHARE OF j
+), safe AS MATERIALIZED (
+    SELECT j.id FROM mine AS m JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token FOR KEY SHARE OF j SKIP LOCKED
+), heard AS MATERIALIZED (
+    SELECT j.id, m.progress
+    FROM mine AS m
+    JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token
+    WHERE m.progress IS NOT NULL
+    FOR NO KEY UPDATE OF j SKIP LOCKED
 ), noted AS (
-    UPDATE pawl.job AS j SET progress = m.progress FROM mine AS m WHERE j.id = m.id AND m.progress IS NOT NULL
+    UPDATE pawl.job AS j SET progress = h.progress FROM heard AS h WHERE j.id = h.id
+), free AS MATERIALIZED (
+    SELECT h.job_id FROM mine AS m JOIN pawl.held AS h ON h.job_id = m.id FOR UPDATE OF h SKIP LOCKED
 ), put AS (
     INSERT INTO pawl.held AS h (job_id, token, worker, lease_until)
     SELECT DISTINCT ON (m.id) m.id, m.token, m.worker,
            pg_catalog.clock_timestamp() + $4::int8::float8 * interval '1 millisecond'
     FROM mine AS m
+    WHERE m.id IN (SELECT s.id FROM safe AS s)
+      AND (m.id IN (SELECT f.job_id FROM free AS f) OR (SELECT true FROM pawl.held AS k WHERE k.job_id = m.id) IS NULL)
     ORDER BY m.id
     ON CONFLICT (job_id) DO UPDATE
     SET token = excluded.token, worker = excluded.worker, lease_until = excluded.lease_until,

@@ -8,8 +8,8 @@
 --             $10 text[] lines for the timelines of machines, without the time, or NULL
 -- Rows: n int8: the position in the input, from 1; state text: what the job is now (done, failed, cancelled, parked,
 --       retrying, scheduled, ready)
--- Locks: the jobs, their unique keys, their parents, the highest id first, then the claims that end. A job
---        that has been asked to end (cancel_by) is cancelled, unless it is done
+-- Locks: the jobs, their unique keys, their parents, the highest id first, then the claims that end, skipping
+--        those that others hold. A job that has been asked to end (cancel_by) is cancelled, unless it is done
 -- Index: job_pkey, claim_pkey, queue_pkey, kind_pkey, guard_pkey, signal_pkey, child_pkey,
 --        sleeper_pkey
 -- Roles: worker
@@ -147,9 +147,10 @@ WITH input AS MATERIALIZED (
     FROM gone AS g
     JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
     ON CONFLICT DO NOTHING
+), over AS MATERIALIZED (
+    SELECT c.token FROM pawl.claim AS c WHERE c.token = ANY ($9::uuid[]) FOR UPDATE SKIP LOCKED
 ), ended AS (
-    DELETE FROM pawl.claim AS c
-    WHERE c.token = ANY ($9::uuid[])
+    DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
 )
 SELECT n, state::text AS state, NULL::int8 AS due_ms
 FROM gone AS g

@@ -2,7 +2,8 @@
 --          their children have ended.
 -- Parameters: as job_settle_done
 -- Rows: as job_settle_done
--- Locks: the jobs, their parents, the highest id first, then the claims that end
+-- Locks: the jobs, their parents, the highest id first, then the claims that end, skipping those that others
+--        hold: a claim without jobs is for the sweep
 -- Index: the jobs by ctid; the parents by job_pkey; child_pkey, claim_pkey, queue_pkey, sleeper_pkey
 -- Roles: worker
 -- A parent's number is lower than its children's: the order in which a child that ends, and is a parent itself, takes these locks.
@@ -70,14 +71,18 @@ WITH kept AS MATERIALIZED (
     FROM gone AS g
     JOIN parents AS l ON l.id = g.parent_id AND l.joins = g.join_of
     ON CONFLICT DO NOTHING
-), ended AS (
-    DELETE FROM pawl.claim AS c
+), over AS MATERIALIZED (
+    SELECT c.token
+    FROM pawl.claim AS c
     WHERE c.token = ANY ($8::uuid[])
       AND ((SELECT pg_catalog.count(*) FROM gone) = pg_catalog.cardinality($1::int8[])
            OR c.token <> ALL (ARRAY(
                   SELECT i.token
                   FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[])) AS i(id, token)
                   WHERE (i.id IN (SELECT g.id FROM gone AS g)) IS NOT TRUE)))
+    FOR UPDATE OF c SKIP LOCKED
+), ended AS (
+    DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
 )
 -- Whoever waits for the end of one of them hears of it; the condition is always true.
 SELECT g.id

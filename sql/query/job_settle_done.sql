@@ -6,7 +6,8 @@
 --             no job is left; $9 tid[] where the claim left the rows; $10 text[] their queues, none twice
 -- Rows: id int8 of each job that is done now; the others were stale, or were sent a signal, or their row has moved since the
 --       claim (a cancel, a note, somebody who waits for it): these are for job_settle, by their ids. The claims of such jobs do not end.
--- Locks: the jobs, then the claims that end
+-- Locks: the jobs, then the claims that end, skipping those that others
+--        hold: a claim without jobs is for the sweep
 -- Index: the jobs by ctid; claim_pkey, queue_pkey
 -- Roles: worker
 -- A row that is where the claim left it is found without a walk down an index, which was a third of this statement. Another
@@ -47,14 +48,18 @@ WITH kept AS MATERIALIZED (
     FROM gone AS g
     JOIN kept AS k ON k.name = g.queue
     WHERE k.keep OR g.watched
-), ended AS (
-    DELETE FROM pawl.claim AS c
+), over AS MATERIALIZED (
+    SELECT c.token
+    FROM pawl.claim AS c
     WHERE c.token = ANY ($8::uuid[])
       AND ((SELECT pg_catalog.count(*) FROM gone) = pg_catalog.cardinality($1::int8[])
            OR c.token <> ALL (ARRAY(
                   SELECT i.token
                   FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[])) AS i(id, token)
                   WHERE (i.id IN (SELECT g.id FROM gone AS g)) IS NOT TRUE)))
+    FOR UPDATE OF c SKIP LOCKED
+), ended AS (
+    DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
 )
 -- Whoever waits for the end of one of them hears of it; the condition is always true.
 SELECT g.id

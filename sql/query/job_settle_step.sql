@@ -14,7 +14,7 @@
 --             $22 int4[] how many children each of the input has
 -- Rows: n int8: the position in the input, from 1, of each that went on; cancelled bool: its end was asked for;
 --       due_ms int8: until it is due, NULL while it waits for something else than time; tid tid: where its row is now
--- Locks: the jobs, their signals, then the claims that end
+-- Locks: the jobs, their signals, then the claims that end, skipping those that others hold
 -- Index: job_pkey, signal_pkey, child_pkey, claim_pkey, sleeper_pkey
 -- Roles: worker
 -- A signal that is sent at this very moment locks the machine's row too, and is counted there (inbox): whichever is first,
@@ -32,6 +32,8 @@ WITH input AS MATERIALIZED (
              pg_catalog.unnest($13::int4[]), pg_catalog.unnest($14::int2[]), pg_catalog.unnest($22::int4[])
          ) WITH ORDINALITY AS i(id, token, outcome, step, state, ms, awaits, seen, shown, progress, sticky, line, join_at,
                                 join_flags, kids, n)
+    JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
+    FOR UPDATE OF j -- as assert_claim expects of all who end a claim. An update alone would not wait for it
 ), kids AS MATERIALIZED (
     SELECT k.*
     FROM ROWS FROM (
@@ -115,8 +117,9 @@ WITH input AS MATERIALIZED (
     JOIN moved AS m ON m.n = k.n AND m.outcome = 10
     RETURNING CASE WHEN (SELECT pg_catalog.bool_or(s.asleep) FROM pawl.sleeper AS s WHERE s.queue = j.queue)
                    THEN pg_catalog.pg_notify('pawl_wake', j.queue) END
+), over AS MATERIALIZED (
+    SELECT c.token FROM pawl.claim AS c WHERE c.token = ANY ($15::uuid[]) FOR UPDATE SKIP LOCKED
 ), ended AS (
-    DELETE FROM pawl.claim AS c
-    WHERE c.token = ANY ($15::uuid[])
+    DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
 )
 SELECT n, cancelled, due_ms, tid FROM moved

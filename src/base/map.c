@@ -26,7 +26,7 @@ void map_init(struct map *map, size_t max)
 {
     assert(max > 0);
     *map = (struct map){.max = max};
-    rand_bytes(map->seed, sizeof(map->seed));
+    rand_bytes(&map->seed, sizeof(map->seed));
 }
 
 void map_deinit(struct map *map)
@@ -36,57 +36,6 @@ void map_deinit(struct map *map)
     free(map->buckets);
     map->buckets = NULL;
     map->n_buckets = map->n = 0;
-}
-
-static uint64_t rotate(uint64_t x, unsigned by)
-{
-    return x << by | x >> (64 - by);
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[1];
-    v[0] += v[3];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson and Bernstein), but for the byte order of the words, which is the
- * machine's: who does not know the seed cannot choose keys that collide. */
-static uint64_t hash_key(const struct map *map, const void *key, size_t len)
-{
-    const unsigned char *at = key;
-    uint64_t v[4] = {
-        map->seed[0] ^ 0x736f6d6570736575U,
-        map->seed[1] ^ 0x646f72616e646f6dU,
-        map->seed[0] ^ 0x6c7967656e657261U,
-        map->seed[1] ^ 0x7465646279746573U,
-    };
-    uint64_t word;
-    size_t left = len;
-
-    for (; left >= sizeof(word); left -= sizeof(word), at += sizeof(word)) {
-        memcpy(&word, at, sizeof(word));
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-    }
-    word = (uint64_t)len << 56;
-    for (size_t i = 0; i < left; i++)
-        word |= (uint64_t)at[i] << (8 * i);
-    v[3] ^= word;
-    sip_round(v);
-    v[0] ^= word;
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 static size_t home_of(uint64_t hash, size_t n_buckets)
@@ -113,7 +62,7 @@ void *map_get(const struct map *map, const void *key, size_t key_len)
     if (map->n == 0)
         return NULL;
     const struct map_entry *entry =
-        map->buckets[find(map, hash_key(map, key, key_len), key, key_len)];
+        map->buckets[find(map, hash_bytes(&map->seed, key, key_len), key, key_len)];
     return entry ? entry->value : NULL;
 }
 
@@ -143,7 +92,7 @@ static bool grow(struct map *map)
 int map_put(struct map *map, const void *key, size_t key_len, void *value)
 {
     assert(value);
-    uint64_t hash = hash_key(map, key, key_len);
+    uint64_t hash = hash_bytes(&map->seed, key, key_len);
 
     if (map->n > 0) {
         struct map_entry *there = map->buckets[find(map, hash, key, key_len)];
@@ -179,7 +128,7 @@ void *map_remove(struct map *map, const void *key, size_t key_len)
     if (map->n == 0)
         return NULL;
     size_t mask = map->n_buckets - 1;
-    size_t hole = find(map, hash_key(map, key, key_len), key, key_len);
+    size_t hole = find(map, hash_bytes(&map->seed, key, key_len), key, key_len);
     struct map_entry *entry = map->buckets[hole];
     if (!entry)
         return NULL;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 
 struct map_entry;
 
@@ -18,7 +19,7 @@ struct map {
     size_t n_buckets;           /* a power of two */
     size_t n;
     size_t max; /* of n; never 0 */
-    uint64_t seed[2];
+    struct hash_seed seed;
 };
 
 void map_init(struct map *map, size_t max);

@@ -339,6 +339,20 @@ static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b
     return last[b_len];
 }
 
+size_t text_whole(const char *text, size_t len)
+{
+    size_t rest = 0; /* bytes behind the first of the last character */
+
+    while (rest < 3 && rest + 1 < len && ((unsigned char)text[len - 1 - rest] & 0xc0) == 0x80)
+        rest++;
+    if (len == 0)
+        return 0;
+    unsigned char first = (unsigned char)text[len - 1 - rest];
+    size_t whole = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+
+    return whole > rest + 1 ? len - 1 - rest : len;
+}
+
 const char *text_nearest(const char *typed, const char *const *candidates, size_t n)
 {
     const char *nearest = NULL, *begun = NULL;

@@ -31,6 +31,9 @@ void text_format_time(int64_t unix_us, char out[TEXT_TIME_LEN]);
 /* Two units at most: "350 µs", "12 ms", "3.2 s", "4 min 10 s", "2 h 5 min", "3 d 4 h". Negative gets a minus. */
 void text_format_duration(int64_t us, char out[TEXT_DURATION_LEN]);
 
+/* Of the first len bytes of text in UTF-8, how many are left when a character that was cut in two goes. */
+size_t text_whole(const char *text, size_t len);
+
 /* The candidate nearest to what was typed by edit distance, if it is near enough to be meant; else NULL. */
 const char *text_nearest(const char *typed, const char *const *candidates, size_t n);
 

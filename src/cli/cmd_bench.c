@@ -339,7 +339,7 @@ const struct verb verb_bench = {
         "an open transaction holds back vacuum. future: behind more urgent jobs that are due tomorrow. processes: four "
         "processes against one. enqueue: 64 connections, one commit a job. wake: from commit to handler, asleep before. "
         "idle: what a process costs that has nothing to do. headofline: short jobs behind a long one. library: what libpawl adds to COPY, to one INSERT and to the engine. "
-        "machines: steps, children and signals against plain jobs. lanes: a hot lane in the way, and many lanes. "
+        "machines: steps, children and signals against plain jobs. sweep: jobs of dead workers until they are back. lanes: a hot lane in the way, and many lanes. "
         "serve: jobs and producers by `pawl serve`, against a coordinator in the process and against connections. workers: a thousand of them on one server. beside: a worker next to clients that behave badly.",
     .options = options,
     .options_size = sizeof(struct bench_cli_options),

@@ -299,9 +299,14 @@ static int enqueue_all(struct cli *cli,
     rc = cli_commit(e->conn, err);
     if (rc == PAWL_EUNKNOWN) {
         const int64_t *id = (const void *)e->ids.data;
+        bool unconfirmed = strcmp(err->sqlstate, "01000") == 0;
 
         err_hint(err,
-                 "Before you enqueue again, see whether job %lld is there: pawl job show %lld",
+                 unconfirmed
+                     ? "Do not enqueue again yet. When a standby confirms commits again, or "
+                       "after a fail-over, see whether job %lld is there: pawl job show %lld"
+                     : "Before you enqueue again, see whether job %lld is there: pawl job "
+                       "show %lld",
                  (long long)(e->ids.len > 0 ? id[0] : 0),
                  (long long)(e->ids.len > 0 ? id[0] : 0));
     }

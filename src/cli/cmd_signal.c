@@ -116,7 +116,8 @@ static const struct verb verb_signal_send = {
     .summary = "Tell a machine something",
     .description =
         "Puts a signal into the inbox of a live job. It is kept until a step of the job has seen it and gone on, whether "
-        "the job waits for it now, later or never.",
+        "the job waits for it now, later or never. An inbox holds 10000 signals and 8 MiB; one that is full refuses more "
+        "(exit status 9).",
     .args = "JOB NAME [JSON]",
     .min_args = 2,
     .max_args = 3,

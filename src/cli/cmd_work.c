@@ -7,6 +7,7 @@
 #include "cli/cells.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
+#include "cli/descriptors.h"
 #include "cli/idle.h"
 #include "cli/working.h"
 #include "core/job.h"
@@ -360,6 +361,9 @@ static int run(struct cli *cli, struct pawl_err *err)
     struct work work = {.cli = cli};
     int rc = check_usage(cli, err);
 
+    if (rc == 0)
+        rc = descriptors_ensure(
+            options->rollout > options->concurrency ? options->rollout : options->concurrency, err);
     if (rc < 0)
         return rc;
     take_queues(&options->queues, &work);

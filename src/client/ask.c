@@ -51,6 +51,11 @@ static int look(PGconn *conn, int64_t id, bool *ret_live, struct pawl_err *err)
 
     if (rc == 0)
         *ret_live = job_watch_row(q.result);
+    /* Somebody holds the job: it is there, and the next look marks it. */
+    if (rc == PAWL_ERETRY) {
+        *ret_live = true;
+        rc = 0;
+    }
     return rc;
 }
 

@@ -91,7 +91,7 @@ int client_begin(PGconn *conn, struct pawl_err *err)
 
 int client_commit(PGconn *conn, struct pawl_err *err)
 {
-    return sync_exec(conn, STMT(tx_commit), NULL, NULL, err);
+    return confirm_exec(conn, STMT(tx_commit), NULL, NULL, err);
 }
 
 void client_rollback(PGconn *conn)

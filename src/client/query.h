@@ -11,6 +11,7 @@
 
 #include <libpq-fe.h>
 
+#include "client/confirm.h"
 #include "pg/result.h"
 #include "pg/sync.h"
 
@@ -39,7 +40,7 @@ static inline void query_end(struct query *q)
 static inline int
 query_run(struct query *q, PGconn *conn, const struct stmt *stmt, struct pawl_err *err)
 {
-    return sync_exec(conn, stmt, &q->params, &q->result, err);
+    return confirm_exec(conn, stmt, &q->params, &q->result, err);
 }
 
 static inline int query_rows(const struct query *q)

@@ -1,5 +1,5 @@
 /*
- * control: taking a step's line apart. jansson says whether it is JSON; values that are passed on are
+ * control: taking a step's line apart. json_check says whether it is JSON; values that are passed on are
  * cut out of the text, so that no number loses a digit on the way.
  */
 #include "core/control.h"

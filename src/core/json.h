@@ -12,7 +12,8 @@
 
 /*
  * 0 when the bytes are exactly one JSON value (RFC 8259: any kind, blanks around it allowed), else PAWL_EINVAL with what,
- * line and column, or PAWL_ENOMEM (which jansson cannot always tell from a wrong token). The bytes are not repeated in the error, because errors are logged.
+ * line and column, PAWL_ELIMIT from 4 GiB on, or PAWL_ENOMEM. The bytes are not repeated in the error,
+ * because errors are logged. Takes 9 KiB of stack, and 5 MiB of heap at most, whatever the text holds.
  *
  * Stricter than the RFC: UTF-8 only, no duplicate keys, no \u0000 in a key, no lone surrogate escapes, at most 2048
  * levels. Numbers may be of any length and size: they are never converted.

@@ -1,4 +1,4 @@
-/* json_walk: a scanner that relies on the text being valid JSON; jansson has said so before. */
+/* json_walk: a scanner that relies on the text being valid JSON; json_check has said so before. */
 #include "core/json_walk.h"
 
 #include <string.h>

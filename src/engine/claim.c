@@ -25,12 +25,33 @@ static void on_backoff_over(uv_timer_t *timer)
     (void)timer; /* the turn that follows looks */
 }
 
-static void back_off(struct coordinator *c)
+void coordinator_back_off(struct coordinator *c)
 {
     if (c->backoff_ms < CLAIM_ERROR_MIN_MS)
         c->backoff_ms = CLAIM_ERROR_MIN_MS;
     uv_timer_start(&c->backoff_timer, on_backoff_over, (uint64_t)c->backoff_ms, 0);
     c->backoff_ms = c->backoff_ms * 2 < CLAIM_ERROR_MAX_MS ? c->backoff_ms * 2 : CLAIM_ERROR_MAX_MS;
+}
+
+/* This process lacks what a start needs, which is no fault of the job's: it goes back with its attempt, and so do those
+ * behind it, for others to run. Nothing is claimed for a while. */
+static void be_short(struct coordinator *c, struct slot *slot, struct pawl_err *err)
+{
+    if (c->short_ms == 0) { /* else it was said */
+        err_hint(err, HANDS_SHORT_HINT);
+        log_error_err(c->options.log,
+                      "job_run",
+                      err,
+                      LOG_INT("job", slot->run.job.id),
+                      LOG_STR("then", "jobs are given back until one can be started"));
+    }
+    c->short_ms = c->short_ms == 0                       ? CLAIM_ERROR_MIN_MS
+                  : c->short_ms * 2 < CLAIM_ERROR_MAX_MS ? c->short_ms * 2
+                                                         : CLAIM_ERROR_MAX_MS;
+    uv_timer_start(&c->backoff_timer, on_backoff_over, (uint64_t)c->short_ms, 0);
+    coordinator_give_back(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
+    coordinator_pass_lane(c, slot);
+    coordinator_release_buffered(c);
 }
 
 static void hand_out(struct coordinator *c, struct slot *slot)
@@ -45,12 +66,17 @@ static void hand_out(struct coordinator *c, struct slot *slot)
     list_push(&c->running, &slot->link);
     c->n_running++;
     if (c->options.hands->ops->run(c->options.hands, &slot->run, &err) == 0) {
+        c->short_ms = 0;
         if (c->options.started != NULL)
             c->options.started(c->options.data, &slot->run.job);
         return;
     }
-    log_error_err(c->options.log, "job_run", &err, LOG_INT("job", slot->run.job.id));
     c->n_running--;
+    if (hands_are_short(&err)) {
+        be_short(c, slot, &err);
+        return;
+    }
+    log_error_err(c->options.log, "job_run", &err, LOG_INT("job", slot->run.job.id));
     coordinator_give_back(
         c, slot, &(struct outcome){.kind = OUTCOME_RETRY, .error = err.message, .delay_ms = -1});
     coordinator_pass_lane(c, slot);
@@ -81,7 +107,7 @@ static size_t claim_answer(const struct coordinator *c)
     return c->asking_turn ? 1 : 0;
 }
 
-static void on_jobs(struct coordinator *c, struct claim *claim, const struct batch_end *end)
+static int on_jobs(struct coordinator *c, struct claim *claim, const struct batch_end *end)
 {
     PGresult *r = batch_take_result(end, claim_answer(c));
 
@@ -93,8 +119,8 @@ static void on_jobs(struct coordinator *c, struct claim *claim, const struct bat
                   LOG_STR("why", "out of memory"));
         PQclear(r);
         claim_free(claim);
-        back_off(c);
-        return;
+        coordinator_back_off(c);
+        return PAWL_ENOMEM;
     }
     c->stats.claimed += claim->n_slots;
     lease_add(&c->lease, claim);
@@ -122,14 +148,26 @@ static void on_jobs(struct coordinator *c, struct claim *claim, const struct bat
         coordinator_release_buffered(c);
     else if (c->pulse.breakers.n_open > 0)
         coordinator_release_open(c);
+    return 0;
 }
 
-static void on_claim_error(struct coordinator *c, const struct batch_end *end)
+/* The primary has committed it, and no standby has confirmed that: after a fail-over the jobs would be
+ * free, and run a second time while they run here. So they are not started. They go back with their
+ * attempt, by settles that are repeated until the database is known to have them. */
+static void on_unconfirmed(struct coordinator *c, struct claim *claim, const struct batch_end *end)
 {
+    bool more;
+
+    if (job_claim_count(end->results[claim_answer(c)], &more) == 0)
+        claim_free(claim);
+    else if (on_jobs(c, claim, end) == 0)
+        coordinator_release_claim(c, claim);
+    if (c->state != COORDINATOR_WORKING)
+        return;
     c->stats.claim_errors++;
     log_warn_err(
         c->options.log, "job_claim", end->err, LOG_STR("queue", c->scans[c->asking_queue].queue));
-    back_off(c);
+    coordinator_back_off(c);
 }
 
 static void on_claimed(void *data, const struct batch_end *end)
@@ -140,11 +178,13 @@ static void on_claimed(void *data, const struct batch_end *end)
 
     c->asking = NULL;
     if (end->verdict != PG_VERDICT_OK) {
-        /* Even if it was committed: nobody holds its token, so the lease runs out and the sweeper
-         * finds it. */
-        claim_free(claim);
-        if (c->state == COORDINATOR_WORKING)
-            on_claim_error(c, end);
+        /* Otherwise, if it was committed, its lease runs out and the sweeper finds it. */
+        if (end->unconfirmed)
+            on_unconfirmed(c, claim, end);
+        else if (c->state == COORDINATOR_WORKING)
+            coordinator_claim_failed(c, claim, end);
+        else
+            claim_free(claim);
         return;
     }
     bool more;
@@ -173,6 +213,7 @@ static void on_claimed(void *data, const struct batch_end *end)
                      end->took_us,
                      clock_mono_us(c->options.clock));
     }
+    scan_succeeded(scan, COORDINATOR_CLAIM_MAX);
     /* A call that came while we were asking is about something we may not have seen. */
     if (c->called_while_asking)
         scan_wake(scan);
@@ -182,7 +223,7 @@ static void on_claimed(void *data, const struct batch_end *end)
     }
     bool last = n < claim->asked.limit;
 
-    on_jobs(c, claim, end);
+    (void)on_jobs(c, claim, end);
     /* Not left to the end of the turn: the connection sends what is submitted here right after this
      * callback. As long as there are more the database works while these are handed out; but a job
      * that came alone should not wait for a question about others. */
@@ -200,10 +241,7 @@ static size_t count_kinds(const char *const *kinds)
     return n;
 }
 
-/* What may be claimed: all that the hands can run, or of that source, but for kinds that are left alone. Without
- * memory for the list, nothing. */
-static const char *const *
-kinds_to_claim(struct coordinator *c, const struct scan *scan, size_t *ret_n)
+const char *const *coordinator_kinds(struct coordinator *c, const struct scan *scan, size_t *ret_n)
 {
     const char *const *kinds =
         scan != NULL ? scan->kinds : c->options.hands->ops->kinds(c->options.hands);
@@ -288,6 +326,26 @@ static bool add_turn(struct batch *batch, const char *queue)
     return params != NULL;
 }
 
+/* Where it starts, whether it looks for lanes, and how many of a lane may come together. */
+static void start_from(struct coordinator *c,
+                       struct scan *scan,
+                       size_t room,
+                       const struct breaker *probe,
+                       int64_t now_us,
+                       struct job_claim *asked)
+{
+    if (probe != NULL)
+        from_beginning(asked->from);
+    else
+        c->asking_full = scan_from(scan, now_us, asked->from);
+    scan_lane_from(scan, probe != NULL || c->asking_full, asked->lane_from);
+    asked->lanes = probe != NULL || scan_with_lanes(scan, c->asking_full, &asked->limit);
+    asked->together =
+        asked->lanes && probe == NULL && scan->again.most == 0 ? together(c, scan) : 1;
+    if (asked->together > 1)
+        ask_together(c, asked, room);
+}
+
 /* probe: the kind is the one of this breaker, and is looked for from the beginning; else NULL. */
 static void ask(struct coordinator *c,
                 size_t queue,
@@ -309,16 +367,10 @@ static void ask(struct coordinator *c,
     };
     struct batch *batch = batch_new(c->claim_conn);
 
+    asked.limit = scan_most(scan, asked.limit);
     c->asking_probe = probe;
-    if (probe != NULL)
-        from_beginning(asked.from);
-    else
-        c->asking_full = scan_from(scan, now_us, asked.from);
-    scan_lane_from(scan, probe != NULL || c->asking_full, asked.lane_from);
-    asked.lanes = probe != NULL || scan_with_lanes(scan, c->asking_full, &asked.limit);
-    asked.together = asked.lanes && probe == NULL ? together(c, scan) : 1;
-    if (asked.together > 1)
-        ask_together(c, &asked, room);
+    if (probe != NULL || !scan_repeat(scan, &asked, &c->asking_full))
+        start_from(c, scan, room, probe, now_us, &asked);
 
     c->asking_turn = probe == NULL && scan_takes_turn(scan, c->asking_full, asked.limit, now_us);
 
@@ -329,7 +381,7 @@ static void ask(struct coordinator *c,
     c->asking = params != NULL ? claim_new(&asked) : NULL;
     if (c->asking == NULL) {
         batch_free(batch);
-        back_off(c);
+        coordinator_back_off(c);
         return;
     }
     /* By our clock the lease begins before the database even hears of it: that errs on the safe
@@ -350,7 +402,7 @@ static bool pick_queue(struct coordinator *c, size_t *ret_queue)
     for (size_t i = 0; i < c->n_scans; i++) {
         size_t queue = (c->next_queue + i) % c->n_scans;
 
-        if (!c->scans[queue].empty) {
+        if (!c->scans[queue].empty && !c->scans[queue].again.held) {
             c->next_queue = (queue + 1) % c->n_scans;
             *ret_queue = queue;
             return true;
@@ -370,6 +422,8 @@ static struct breaker *pick_probe(struct coordinator *c, size_t *ret_queue)
         if (breaker_room(&c->pulse.breakers, b) == 0 || now_us < b->look_us)
             continue;
         *ret_queue = b->next_queue % c->n_scans;
+        if (c->scans[*ret_queue].again.held)
+            continue;
         return b;
     }
     return NULL;
@@ -432,11 +486,11 @@ static void pump_sources(struct coordinator *c, size_t most)
         size_t n_kinds;
 
         any_room |= room > 0;
-        if (room == 0 || c->scans[source].empty)
+        if (room == 0 || c->scans[source].empty || c->scans[source].again.held)
             continue;
         c->next_queue = (source + 1) % c->n_scans;
         c->idle = false;
-        const char *const *kinds = kinds_to_claim(c, &c->scans[source], &n_kinds);
+        const char *const *kinds = coordinator_kinds(c, &c->scans[source], &n_kinds);
 
         ask(c, source, room < most ? room : most, kinds, n_kinds, NULL);
         return;
@@ -465,7 +519,7 @@ void coordinator_pump(struct coordinator *c)
     }
     if (c->pulse.breakers.n_open > 0 && ask_for_probe(c, most - busy))
         return;
-    const char *const *kinds = kinds_to_claim(c, NULL, &n_kinds);
+    const char *const *kinds = coordinator_kinds(c, NULL, &n_kinds);
 
     /* All kinds are left alone, so for us there is nothing; the pulse looks when one may be tried
      * again. */

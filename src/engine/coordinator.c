@@ -52,18 +52,32 @@ static void register_worker(struct coordinator *c)
     batch_submit(batch, c->options.lease_ms, on_worker_started, c);
 }
 
+void coordinator_note_timeline(struct coordinator *c)
+{
+    if (c->timeline == c->options.primary->timeline)
+        return;
+    if (c->timeline != 0)
+        lease_primary_moved(&c->lease);
+    c->timeline = c->options.primary->timeline;
+}
+
 static void on_settle_conn(void *data, enum conn_state state, const struct pawl_err *err)
 {
     struct coordinator *c = data;
 
     (void)err;
+    if (state == CONN_READY)
+        coordinator_note_timeline(c);
     if (state == CONN_READY && c->state == COORDINATOR_WORKING)
         register_worker(c);
 }
 
 typedef void (*conn_state_fn)(void *data, enum conn_state state, const struct pawl_err *err);
 
-static struct conn *open_conn(struct coordinator *c, const char *name, conn_state_fn on_state)
+static struct conn *open_conn(struct coordinator *c,
+                              const char *name,
+                              const struct stmt *session,
+                              conn_state_fn on_state)
 {
     return conn_new(c->loop,
                     &(struct conn_options){
@@ -72,7 +86,8 @@ static struct conn *open_conn(struct coordinator *c, const char *name, conn_stat
                         .clock = c->options.clock,
                         .log = c->options.log,
                         .unprepared = c->options.unprepared,
-                        .session = STMT(session),
+                        .primary = c->options.primary,
+                        .session = session,
                         .n_statements = &c->stats.statements,
                         .on_state = on_state,
                         .on_notify = coordinator_on_notify,
@@ -98,6 +113,7 @@ static void init_parts(struct coordinator *c)
     const struct coordinator_options *o = &c->options;
 
     uv_timer_init(c->loop, &c->backoff_timer);
+    coordinator_suspect_init(c);
     uv_timer_init(c->loop, &c->drain_timer);
     uv_prepare_init(c->loop, &c->turn);
     c->backoff_timer.data = c;
@@ -134,8 +150,9 @@ static void init_parts(struct coordinator *c)
     sweeper_init(&c->sweeper,
                  &(struct sweeper_options){
                      .loop = c->loop,
-                     .conn = c->claim_conn,
+                     .conn = c->upkeep_conn,
                      .every_ms = o->lease_ms / SWEEPS_PER_LEASE,
+                     .deadline_ms = o->sweep_ms,
                      .log = o->log,
                      .stats = &c->stats,
                      .called = coordinator_on_called,
@@ -173,6 +190,9 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
     if (c != NULL) {
         c->options = *options;
         c->loop = loop;
+        primary_init(&c->primary, STMT(server_identity), options->log);
+        if (c->options.primary == NULL)
+            c->options.primary = &c->primary;
         c->worker = uuid_random();
         gethostname(c->host, sizeof(c->host) - 1);
         snprintf(c->name, sizeof(c->name), "%s:%d", c->host, (int)getpid());
@@ -181,16 +201,22 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
         c->n_scans = options->n_queues;
         c->scans_size = options->n_queues > 0 ? options->n_queues : 1;
         c->scans = calloc(c->scans_size, sizeof(*c->scans));
-        c->settle_conn = open_conn(c, "settle", on_settle_conn);
-        c->claim_conn = c->settle_conn != NULL ? open_conn(c, "claim", NULL) : NULL;
+        c->settle_conn = open_conn(c, "settle", STMT(session_settle), on_settle_conn);
+        c->claim_conn = open_conn(c, "claim", STMT(session), NULL);
+        c->upkeep_conn = open_conn(c, "upkeep", STMT(session), NULL);
     }
-    if (c == NULL || c->claim_conn == NULL || c->scans == NULL) {
+    if (c == NULL || c->settle_conn == NULL || c->claim_conn == NULL || c->upkeep_conn == NULL ||
+        c->scans == NULL) {
         if (c != NULL && c->settle_conn != NULL)
             conn_close(c->settle_conn, NULL, NULL);
         if (c != NULL && c->claim_conn != NULL)
             conn_close(c->claim_conn, NULL, NULL);
-        if (c != NULL)
+        if (c != NULL && c->upkeep_conn != NULL)
+            conn_close(c->upkeep_conn, NULL, NULL);
+        if (c != NULL) {
+            primary_deinit(&c->primary);
             free(c->scans);
+        }
         free(c);
         err_set(err, PAWL_ENOMEM, "out of memory");
         return NULL;
@@ -229,6 +255,7 @@ void coordinator_start(struct coordinator *c)
     c->state = COORDINATOR_WORKING;
     conn_start(c->settle_conn);
     conn_start(c->claim_conn);
+    conn_start(c->upkeep_conn);
     lease_start(&c->lease);
     sweeper_start(&c->sweeper);
     coordinator_pulse_start(c);
@@ -278,11 +305,23 @@ static void close_all(struct coordinator *c)
     if (c->state >= COORDINATOR_CLOSING)
         return;
     c->state = COORDINATOR_CLOSING;
-    c->left = c->n_running + c->n_buffered + c->n_behind + settle_pending(&c->settle);
+    size_t unsettled = settle_pending(&c->settle);
+
+    c->left = c->n_running + c->n_buffered + c->n_behind + unsettled;
+    if (c->left > 0)
+        log_warn(c->options.log,
+                 "worker_stop",
+                 LOG_INT("left", c->left),
+                 LOG_INT("running", c->n_running),
+                 LOG_INT("unsettled", unsettled),
+                 LOG_INT("locked", c->settle.n_aside), /* of these, by other transactions */
+                 LOG_STR("then", "another worker gets them when their lease is over"));
     close_timer(c, &c->backoff_timer);
+    close_timer(c, &c->held_timer);
     close_timer(c, &c->waker.timer);
     close_timer(c, &c->drain_timer);
     close_timer(c, &c->settle.retry);
+    close_timer(c, &c->settle.look);
     close_timer(c, &c->notes.timer);
     close_timer(c, &c->lease.timer);
     close_timer(c, &c->pulse.timer);
@@ -290,7 +329,9 @@ static void close_all(struct coordinator *c)
     close_timer(c, &c->sweeper.history_timer);
     close_timer(c, &c->sweeper.mend_timer);
     close_turn(c);
-    c->n_closing += 2;
+    sweep_stop(&c->sweeper.sweep);
+    c->n_closing += 3;
+    conn_close(c->upkeep_conn, on_conn_closed, c);
     conn_close(c->claim_conn, on_conn_closed, c);
     conn_close(c->settle_conn, on_conn_closed, c);
 }
@@ -343,11 +384,7 @@ static void end_running(struct coordinator *c)
 
 static void on_settle_too_late(uv_timer_t *timer)
 {
-    struct coordinator *c = timer->data;
-
-    log_error(
-        c->options.log, "worker_stop", LOG_INT("left", c->n_running + settle_pending(&c->settle)));
-    close_all(c);
+    close_all(timer->data);
 }
 
 static void on_drain_over(uv_timer_t *timer)
@@ -425,5 +462,6 @@ const struct uuid *coordinator_worker(const struct coordinator *c)
 
 bool coordinator_connected(const struct coordinator *c)
 {
-    return conn_state(c->claim_conn) == CONN_READY && conn_state(c->settle_conn) == CONN_READY;
+    return conn_state(c->claim_conn) == CONN_READY && conn_state(c->settle_conn) == CONN_READY &&
+           conn_state(c->upkeep_conn) == CONN_READY;
 }

@@ -23,6 +23,7 @@
 #include "engine/hands.h"
 #include "engine/memory.h"
 #include "engine/stats.h"
+#include "pg/primary.h"
 #include "pg/target.h"
 
 struct coordinator;
@@ -32,6 +33,7 @@ struct coordinator;
 
 struct coordinator_options {
     const struct target *target; /* all pointers are borrowed for the coordinator's life */
+    struct primary *primary;     /* shared with the process's other connections; NULL: its own */
     const char *const *queues;   /* claimed from in turn; none for hands with sources */
     size_t n_queues;
     struct hands *hands;
@@ -63,6 +65,7 @@ struct coordinator_options {
     struct breaker_options breaker; /* percent 0: none */
     int64_t stall_ms;   /* say so when the loop has not turned for so long; 0: nobody watches */
     int64_t overrun_ms; /* say so when a run goes on so long after its timeout; 0: 10 s */
+    int64_t sweep_ms;   /* how long a sweep may take before it is cut in half; 0: 10 s */
     int64_t pulse_ms;   /* how often it looks after itself; 0: 1 s */
     int64_t window_ms;  /* what the number of jobs at a time is judged by; 0: 5 s */
     const struct clock *clock;
@@ -143,7 +146,7 @@ void coordinator_gauges(const struct coordinator *c, struct coordinator_gauges *
 size_t coordinator_running(const struct coordinator *c);
 /* Who claims, as in pawl.worker. */
 const struct uuid *coordinator_worker(const struct coordinator *c);
-/* Both connections to the database are up. */
+/* All its connections to the database are up. */
 bool coordinator_connected(const struct coordinator *c);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * coordinator_internal: what coordinator.c (life), claim.c (finding work), release.c (giving it back), finish.c (from the hands
+ * coordinator_internal: what coordinator.c (life), claim.c (finding work), suspect.c (claims that fail), release.c (giving it back), finish.c (from the hands
  * to the settle), pulse.c (memory, kinds that fail) and concurrency.c share.
  *
  * Callbacks only change the state and add to lists. What follows from it happens once at the end of
@@ -68,9 +68,12 @@ struct coordinator {
     char host[64];
     char name[128]; /* host:pid */
 
-    struct conn *claim_conn;  /* claims, sweeps, notifications */
+    struct primary primary;   /* unless it is shared with others: options.primary */
+    int64_t timeline;         /* of the primary that settles went to last; 0: none */
+    struct conn *claim_conn;  /* claims, notifications, who sleeps */
     struct conn *settle_conn; /* settles, renewals and the worker's own rows: a slow claim must not
                                  cost a lease */
+    struct conn *upkeep_conn; /* sweeps, lanes, history: what is slow must not hold up claims */
     struct settle settle;
     struct lease lease;
     struct sweeper sweeper;
@@ -100,7 +103,11 @@ struct coordinator {
     bool called_while_asking; /* somebody says that there is work; the answer may not know of it */
     bool idle;                /* all queues are empty and the waker knows */
     int64_t backoff_ms;
-    uv_timer_t backoff_timer; /* runs after a claim that failed */
+    int64_t short_ms; /* the last pause because nothing could be started; 0: something was */
+    /* Runs after a claim that failed, or a start that this process is too short of something for. */
+    uv_timer_t backoff_timer;
+    /* Runs while a queue is not asked because a job of it cannot be claimed. */
+    uv_timer_t held_timer;
     uv_timer_t drain_timer;
     uv_prepare_t turn; /* before the loop sleeps */
 
@@ -116,12 +123,28 @@ bool coordinator_all_empty(const struct coordinator *c);
 void coordinator_look(void *data);
 void coordinator_on_notify(void *data, const char *channel, const char *payload);
 
+void coordinator_back_off(struct coordinator *c); /* no claim for a while */
+/* The primary may have moved since the last call: see claim.left_to_lease. */
+void coordinator_note_timeline(struct coordinator *c);
+/* What may be claimed: all that the hands can run, or of that source, but for kinds that are left alone. Without
+ * memory for the list, nothing. */
+const char *const *coordinator_kinds(struct coordinator *c, const struct scan *scan, size_t *ret_n);
+
+/* suspect.c */
+void coordinator_suspect_init(struct coordinator *c);
+/* A claim failed: what is asked for next. The claim becomes this function's. */
+void coordinator_claim_failed(struct coordinator *c,
+                              struct claim *claim,
+                              const struct batch_end *end);
+
 /* release.c */
 /* To the settle without having been run. */
 void coordinator_give_back(struct coordinator *c, struct slot *slot, const struct outcome *outcome);
 void coordinator_release(struct coordinator *c, struct slot *slot);  /* one of the buffered */
 void coordinator_release_buffered(struct coordinator *c);            /* and those behind them */
 void coordinator_release_job(struct coordinator *c, int64_t job_id); /* if it was not started */
+void coordinator_release_claim(struct coordinator *c,
+                               struct claim *claim); /* what was not started of it */
 /* It does not run any more: the next of its group may, if there is one. */
 void coordinator_pass_lane(struct coordinator *c, struct slot *slot);
 /* Gives back what was claimed and not started, where its kind is left alone now. */

@@ -31,8 +31,8 @@ struct run {
 };
 
 struct hands_ops {
-    /* Takes the run. Fails only when nothing was started; the coordinator then settles it as a
-     * retry with err. */
+    /* Takes the run. Fails only when nothing was started; it is then settled as a retry with err, or, if that says that
+     * this process is short of something (hands_are_short), given back with its attempt. */
     int (*run)(struct hands *hands, struct run *run, struct pawl_err *err);
     /* Ends a series of runs: until then they may be held back, so that many are handed over at the
      * price of one. NULL for hands that start whatever they take at once. */
@@ -55,6 +55,14 @@ struct hands_ops {
      * NULL for hands that need not know. */
     void (*settled)(struct hands *hands, struct run *run, const char *state, bool unsure);
 };
+
+/* Why nothing was started: this process has no descriptors, processes or memory left, which is no fault of the job's. */
+static inline bool hands_are_short(const struct pawl_err *err)
+{
+    return err->code == PAWL_EFULL || err->code == PAWL_ENOMEM;
+}
+
+#define HANDS_SHORT_HINT "Give the worker more (ulimit -n and -u, memory), or fewer jobs at a time."
 
 struct hands {
     const struct hands_ops *ops;

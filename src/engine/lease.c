@@ -39,6 +39,12 @@ void lease_remove(struct lease *lease, struct claim *claim)
     claim_free(claim);
 }
 
+void lease_primary_moved(struct lease *lease)
+{
+    LIST_FOREACH(link, &lease->claims)
+        LIST_ENTRY(link, struct claim, link)->left_to_lease = true;
+}
+
 void lease_deinit(struct lease *lease)
 {
     while (!list_empty(&lease->claims))
@@ -57,15 +63,17 @@ static void lose(struct lease *lease, struct claim *claim, const char *why)
     lease->options.lost(lease->options.data, claim);
 }
 
-static bool answered(const PGresult *r, const struct uuid *token)
+enum answer { ANSWER_LOST, ANSWER_LOCKED, ANSWER_RENEWED };
+
+static enum answer answered(const PGresult *r, const struct uuid *token)
 {
     for (int row = 0; row < PQntuples(r); row++) {
         struct uuid found = claim_renew_row(r, row);
 
         if (memcmp(found.bytes, token->bytes, sizeof(found.bytes)) == 0)
-            return true;
+            return claim_renew_renewed(r, row) ? ANSWER_RENEWED : ANSWER_LOCKED;
     }
-    return false;
+    return ANSWER_LOST;
 }
 
 /* Those whose end was asked for and that no notification told us of. */
@@ -91,23 +99,26 @@ static void on_renewed(void *data, const struct batch_end *end)
     struct lease *lease = data;
 
     lease->renewing = false;
-    if (end->verdict != PG_VERDICT_OK) {
+    if (end->verdict != PG_VERDICT_OK)
         log_warn_err(
             lease->options.log, "claim_renew", end->err, LOG_INT("claims", lease->n_claims));
+    /* Renewed by the primary is renewed: it decides who may take the jobs. After a fail-over the next renewal tells which
+     * claims are left, as after any. */
+    if (end->verdict != PG_VERDICT_OK && !end->unconfirmed)
         return;
-    }
     lease->options.stats->renewals++;
     latency_add(&lease->options.stats->renew, end->took_us);
     LIST_FOREACH_SAFE(link, after, &lease->claims) {
         struct claim *claim = LIST_ENTRY(link, struct claim, link);
 
-        /* One that was not in the renewal, or whose last settle is on its way, cannot be judged by
-         * it. */
-        if (!claim->renewing || claim->n_unsent == 0)
+        if (!claim->renewing)
             continue;
-        if (answered(end->results[0], &claim->asked.token))
+        enum answer answer = answered(end->results[0], &claim->asked.token);
+
+        if (answer == ANSWER_RENEWED)
             claim->renewed_us = lease->sent_us;
-        else
+        else if (answer == ANSWER_LOST &&
+                 claim->n_unsent > 0) /* else its last settle may have ended it */
             lose(lease, claim, "the database no longer knows it");
     }
     hear_cancelled(lease, end->results[0]);
@@ -156,5 +167,6 @@ static void on_timer(uv_timer_t *timer)
     claim_renew_bind(params, &lease->options.worker, tokens, n, lease->options.lease_ms, &beat);
     lease->renewing = true;
     lease->sent_us = now_us;
-    batch_submit(batch, lease->options.lease_ms / RENEWALS_PER_LEASE, on_renewed, lease);
+    /* Shorter than the pause: one that has to be cancelled is over before the next is due. */
+    batch_submit(batch, lease->options.lease_ms / (RENEWALS_PER_LEASE + 1), on_renewed, lease);
 }

@@ -48,6 +48,8 @@ void lease_init(struct lease *lease, const struct lease_options *options);
 void lease_start(struct lease *lease);
 
 void lease_add(struct lease *lease, struct claim *claim);
+/* The primary is another one: see claim.left_to_lease. */
+void lease_primary_moved(struct lease *lease);
 /* Takes it off and frees it. */
 void lease_remove(struct lease *lease, struct claim *claim);
 /* Frees what is left. The timer must be closed by the caller's uv_close before. */

@@ -61,7 +61,7 @@ void coordinator_on_went_on(void *data, struct slot *slot, bool cancelled)
     if (c->options.hands->ops->settled != NULL)
         c->options.hands->ops->settled(c->options.hands, &slot->run, "running", false);
     slot->tries = 0;
-    slot->resent = false;
+    slot->resent = slot->alone = false;
     if (slot_go_on(slot, clock_mono_us(c->options.clock)) == 0 && !cancelled &&
         c->state == COORDINATOR_WORKING && !slot->claim->lost && coordinator_may_start(c, slot)) {
         list_unshift(&c->buffered, &slot->link);

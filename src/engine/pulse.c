@@ -294,6 +294,11 @@ static void on_pulse(uv_timer_t *timer)
 
     if (c->pulse.watch != NULL)
         c->stats.stalls = watch_stalls(c->pulse.watch);
+    primary_tick(c->options.primary);
+    /* Behind a pooler a connection may outlive its primary. */
+    coordinator_note_timeline(c);
+    if (primary_pooled(c->options.primary))
+        waker_deafen(&c->waker);
     check_overruns(c, now_us);
     rotate(&c->pulse, now_us);
     if (c->state != COORDINATOR_WORKING)

@@ -47,23 +47,36 @@ void coordinator_release(struct coordinator *c, struct slot *slot)
     coordinator_pass_lane(c, slot);
 }
 
-/* Of those that wait for one of their lane: all (0), or one job. */
+/* Of those of a claim that wait for one of their lane: all (0), or one job. */
+static void release_behind_of(struct coordinator *c, struct claim *claim, int64_t job_id)
+{
+    for (size_t i = 0; i < claim->n_groups; i++) {
+        LIST_FOREACH_SAFE(waiting, after, &claim->groups[i].waiting) {
+            struct slot *slot = slot_of_link(waiting);
+
+            if (job_id != 0 && slot->run.job.id != job_id)
+                continue;
+            c->n_behind--;
+            slot->passed = true;
+            coordinator_give_back(c, slot, &released);
+        }
+    }
+}
+
 static void release_behind(struct coordinator *c, int64_t job_id)
 {
-    LIST_FOREACH(link, &c->lease.claims) {
-        struct claim *claim = LIST_ENTRY(link, struct claim, link);
+    LIST_FOREACH(link, &c->lease.claims)
+        release_behind_of(c, LIST_ENTRY(link, struct claim, link), job_id);
+}
 
-        for (size_t i = 0; i < claim->n_groups; i++) {
-            LIST_FOREACH_SAFE(waiting, after, &claim->groups[i].waiting) {
-                struct slot *slot = slot_of_link(waiting);
+void coordinator_release_claim(struct coordinator *c, struct claim *claim)
+{
+    release_behind_of(c, claim, 0);
+    LIST_FOREACH_SAFE(link, after, &c->buffered) {
+        struct slot *slot = slot_of_link(link);
 
-                if (job_id != 0 && slot->run.job.id != job_id)
-                    continue;
-                c->n_behind--;
-                slot->passed = true;
-                coordinator_give_back(c, slot, &released);
-            }
-        }
+        if (slot->claim == claim)
+            coordinator_release(c, slot);
     }
 }
 

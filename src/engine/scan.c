@@ -1,6 +1,8 @@
 /* scan: watermarks. */
 #include "engine/scan.h"
 
+#include <string.h>
+
 void scan_init(struct scan *scan, const char *queue)
 {
     *scan = (struct scan){
@@ -101,6 +103,61 @@ void scan_put_back(struct scan *scan, int16_t priority, bool in_lane, int64_t du
     scan->empty = false;
 }
 
+int32_t scan_most(const struct scan *scan, int32_t limit)
+{
+    size_t fit = scan->job_bytes > 0 ? SCAN_BYTES_MAX / scan->job_bytes : (size_t)limit;
+
+    if (fit < (size_t)limit)
+        limit = fit > 1 ? (int32_t)fit : 1;
+    return scan->again.most > 0 && scan->again.most < limit ? scan->again.most : limit;
+}
+
+void scan_smaller(struct scan *scan, int32_t limit)
+{
+    scan->again.most = limit > 1 ? limit / 2 : 1;
+}
+
+void scan_failed(struct scan *scan, const struct job_claim *asked, bool full, bool smaller)
+{
+    struct scan_again *again = &scan->again;
+
+    if (smaller)
+        scan_smaller(scan, asked->limit);
+    again->same = true;
+    again->full = full;
+    again->lanes = asked->lanes;
+    again->limit = smaller ? again->most : asked->limit;
+    memcpy(again->from, asked->from, sizeof(again->from));
+    memcpy(again->lane_from, asked->lane_from, sizeof(again->lane_from));
+    scan->empty = false;
+}
+
+bool scan_repeat(struct scan *scan, struct job_claim *asked, bool *ret_full)
+{
+    struct scan_again *again = &scan->again;
+
+    if (!again->same)
+        return false;
+    again->same = false;
+    asked->lanes = again->lanes;
+    asked->together = 1;
+    if (asked->limit > again->limit)
+        asked->limit = again->limit;
+    memcpy(asked->from, again->from, sizeof(asked->from));
+    memcpy(asked->lane_from, again->lane_from, sizeof(asked->lane_from));
+    *ret_full = again->full;
+    return true;
+}
+
+void scan_succeeded(struct scan *scan, int32_t max)
+{
+    struct scan_again *again = &scan->again;
+
+    again->most = again->most < max / 2 ? 2 * again->most : 0;
+    again->rounds = again->n_fails = again->n_passed = 0;
+    again->id = 0;
+}
+
 /* cut: a full scan was cut short by its limit, and may have left rows behind the old marks. */
 static void move_marks(struct job_watermark mark[JOB_PRIORITIES],
                        const struct job_watermark last[JOB_PRIORITIES],
@@ -151,11 +208,14 @@ void scan_claimed(
         move_marks(scan->lane_mark, last[1], full && n_looked == limit);
     if (full) {
         scan->full_cost_us = took_us;
-        scan->lanes = any_lane;
+        /* One that was made smaller says little about what is behind it. */
+        scan->lanes = any_lane || (scan->lanes && scan->again.most > 0);
         scan->peek = n_looked == limit && limit >= SCAN_PEEK_MIN ? 2 * limit : SCAN_PEEK_MIN;
     }
-    if (n > 0)
+    if (n > 0) {
         scan->mostly_lanes = n_lanes > n / 2;
+        scan->job_bytes = PQresultMemorySize(r) / (size_t)n;
+    }
     scan->want_full = n_looked < limit;
     /* Where a full scan is too dear right now, the next look will do it. */
     scan->empty = n == 0 && !more && !scan->owes_lanes && (full || !affordable(scan, now_us));

@@ -16,6 +16,8 @@
 
 #include "store/job.h"
 
+/* A claim asks for fewer jobs where those of the last one were so large that the answer would be larger. */
+#define SCAN_BYTES_MAX     ((size_t)64 * 1024 * 1024)
 #define SCAN_FULL_EVERY_US (1000 * 1000) /* how long a late committer waits at most, under load */
 #define SCAN_FULL_SHARE    30            /* a full scan may take one part in this of the time */
 #define SCAN_PEEK_MIN      500           /* jobs of a full scan that asks whether there are lanes */
@@ -24,6 +26,26 @@
 /* For so long a worker does without turns when it has waited in vain, and twice as long every time. */
 #define SCAN_NO_TURNS_US     (1000 * 1000)
 #define SCAN_NO_TURNS_MAX_US (60 * 1000 * 1000)
+
+/* How a claim that failed is repeated. */
+struct scan_again {
+    int32_t
+        most; /* jobs that a claim asks for at most, twice as many after each that succeeds; 0: no limit */
+    bool same; /* the next claim looks at the rows that the failed one looked at: what follows */
+    bool full;
+    bool lanes;
+    int32_t limit;
+    struct job_watermark from[JOB_PRIORITIES];
+    struct job_watermark lane_from[JOB_PRIORITIES];
+
+    /* A claim of one has failed (suspect.c). */
+    unsigned rounds;        /* how often a job was tried alone since a claim succeeded */
+    unsigned n_fails;       /* claims of one in a row that the server had no memory for */
+    int64_t id;             /* the last one that was tried and did not fail; 0: none */
+    unsigned n_passed;      /* how often in a row that one was tried */
+    bool held;              /* the queue is left alone */
+    uint64_t held_until_ms; /* by the loop's clock */
+};
 
 struct scan {
     const char *queue;        /* borrowed */
@@ -43,6 +65,8 @@ struct scan {
     int64_t no_turns_us;  /* how long they did not, the last time */
     int64_t full_us;      /* steady clock when the last full scan began */
     int64_t full_cost_us; /* how long it took */
+    size_t job_bytes;     /* of a job in the last claim's answer, on average; 0: not known */
+    struct scan_again again;
 };
 
 void scan_init(struct scan *scan, const char *queue);
@@ -74,6 +98,18 @@ void scan_lane_from(const struct scan *scan, bool full, struct job_watermark fro
 bool scan_takes_turn(const struct scan *scan, bool full, int32_t limit, int64_t now_us);
 /* How it went: in time, or not. */
 void scan_turn(struct scan *scan, bool in_time, int64_t now_us);
+
+/* At most this part of `limit`, by how large answers may be and by how the last claims went. */
+int32_t scan_most(const struct scan *scan, int32_t limit);
+
+/* A claim failed: the next one looks at the same rows. smaller: at half of them. full: as scan_from said. */
+void scan_failed(struct scan *scan, const struct job_claim *asked, bool full, bool smaller);
+/* One for probes failed, which are looked for from the beginning anyway. */
+void scan_smaller(struct scan *scan, int32_t limit);
+/* Fills in where to start, if the last claim failed. Returns false if it did not. */
+bool scan_repeat(struct scan *scan, struct job_claim *asked, bool *ret_full);
+/* A claim succeeded, for probes too. max: from where on there is no limit. */
+void scan_succeeded(struct scan *scan, int32_t max);
 
 /* What a claim came back with. full: as scan_from said; limit: as it was asked for. */
 void scan_claimed(struct scan *scan,

@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/settle_aside.h"
 #include "engine/settle_riders.h"
 #include "store/statements.h"
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 2000
 #define CHILD_BYTES  64 /* of a child beside its payload */
-#define TRIES_MAX    2  /* as it is, then as a failure; after that the lease has to sort it out */
+/* As it is, then as a failure, then the job is parked; after that the lease has to sort it out. */
+#define TRIES_FAIL 1
+#define TRIES_PARK 2
+#define TRIES_MAX  3
 
 static void on_retry(uv_timer_t *timer)
 {
@@ -25,6 +29,7 @@ void settle_init(struct settle *settle, const struct settle_options *options)
     list_init(&settle->waiting);
     uv_timer_init(options->loop, &settle->retry);
     settle->retry.data = settle;
+    settle_aside_init(settle);
 }
 
 void settle_deinit(struct settle *settle)
@@ -32,6 +37,7 @@ void settle_deinit(struct settle *settle)
     while (!list_empty(&settle->waiting))
         slot_clear(slot_of_link(settle->waiting.next));
     settle->n_waiting = settle->n_flying = 0;
+    settle_aside_deinit(settle);
 }
 
 void settle_add(struct settle *settle, struct slot *slot)
@@ -130,7 +136,7 @@ static void count_out(struct settle *settle, struct load *load)
         if (settle->flying[i]->sticky)
             continue;
         assert(claim->n_unsent > 0);
-        if (--claim->n_unsent == 0)
+        if (--claim->n_unsent == 0 && !claim->left_to_lease)
             load->ended[load->n_ended++] = claim->asked.token;
     }
 }
@@ -165,8 +171,12 @@ static void gather(struct settle *settle, struct load *load)
         struct slot *slot = slot_of_link(settle->waiting.next);
 
         bytes += outcome_bytes(&slot->item.outcome);
-        if (all > 0 && bytes > SETTLE_BYTES_MAX)
+        bool alone = slot->alone || slot->tries == TRIES_PARK;
+
+        if (all > 0 && (bytes > SETTLE_BYTES_MAX || alone))
             break;
+        if (alone)
+            most = 1;
         list_remove(&slot->link);
         if (is_plainly_next(slot)) {
             load->nexts[load->n_nexts++] = slot;
@@ -303,7 +313,7 @@ static size_t suspects_limit(const struct settle *settle, size_t most)
     return most > 0 ? most : 1;
 }
 
-static void on_committed(struct settle *settle, const struct batch_end *end)
+static void on_answers(struct settle *settle, const struct batch_end *end)
 {
     struct slot **flying = settle->flying;
     size_t n = settle->n_flying;
@@ -339,6 +349,18 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
     }
     if (settle->lanes_left && lanes_called(end->results[end->n_results - 1]) < 0)
         settle->options.missed(settle->options.data);
+}
+
+static void on_committed(struct settle *settle, const struct batch_end *end)
+{
+    size_t n = settle->n_flying;
+
+    if (settle->parking)
+        hand_back(settle,
+                  &settle->flying[0],
+                  PQntuples(end->results[settle->n_before]) > 0 ? "parked" : NULL);
+    else
+        on_answers(settle, end);
     settle->n_flying = 0;
     settle->retry_ms = RETRY_MIN_MS;
     settle->since_us = 0;
@@ -347,7 +369,7 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
 }
 
 /* The database refuses this outcome as it is, and would again: the job fails with that as its
- * error. */
+ * error. If it cannot fail either, because its end cannot be written, it is parked. */
 static void on_refused(struct settle *settle, const struct pawl_err *err)
 {
     struct slot *slot = slot_of_link(settle->waiting.next);
@@ -358,7 +380,9 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
                   err,
                   LOG_INT("job", slot->run.job.id),
                   LOG_INT("try", slot->tries));
-    if (++slot->tries < TRIES_MAX) {
+    if (++slot->tries == TRIES_PARK) /* with the error it has by now */
+        return;
+    if (slot->tries == TRIES_FAIL) {
         snprintf(error, sizeof(error), "the outcome could not be stored: %s", err->message);
         slot_finish(slot,
                     &(struct outcome){
@@ -387,6 +411,21 @@ static bool is_about_the_outcomes(const struct batch_end *end)
            end->err->code != PAWL_EREADONLY && end->err->code != PAWL_EDENIED;
 }
 
+/* Whether it may have been too much at once. A commit that only the standby has not confirmed was not. */
+static bool is_too_much(const struct batch_end *end)
+{
+    return (end->verdict == PG_VERDICT_UNKNOWN && !end->unconfirmed) ||
+           (end->verdict == PG_VERDICT_RETRY && end->err->code == PAWL_ETIMEOUT);
+}
+
+/* All of a flush of n are sent again, half as many at a time. */
+static void suspect(struct settle *settle, size_t n)
+{
+    if (n > settle->n_suspects)
+        settle->n_suspects = n;
+    settle->suspects_max = suspects_limit(settle, n / 2);
+}
+
 static void on_flushed(void *data, const struct batch_end *end)
 {
     struct settle *settle = data;
@@ -407,17 +446,40 @@ static void on_flushed(void *data, const struct batch_end *end)
     stats->settle_errors++;
     ungather(settle, end->verdict == PG_VERDICT_UNKNOWN);
     if (is_about_the_outcomes(end)) {
-        if (n > settle->n_suspects)
-            settle->n_suspects = n;
+        suspect(settle, n);
         if (n == 1)
             on_refused(settle, end->err);
-        settle->suspects_max = suspects_limit(settle, n / 2);
         return;
     }
     log_warn_err(
         settle->options.log, "job_settle", end->err, LOG_INT("waiting", settle->n_waiting));
+    if (settle_ran_into_lock(end)) {
+        settle_set_aside(settle, n);
+        return;
+    }
+    if (is_too_much(end))
+        suspect(settle, n);
     uv_timer_start(&settle->retry, on_retry, (uint64_t)settle->retry_ms, 0);
     settle->retry_ms = settle->retry_ms * 2 < RETRY_MAX_MS ? settle->retry_ms * 2 : RETRY_MAX_MS;
+}
+
+static bool any_resent(const struct settle *settle)
+{
+    for (size_t i = 0; i < settle->n_flying; i++) {
+        if (settle->flying[i]->resent)
+            return true;
+    }
+    return false;
+}
+
+static bool fill_park(struct settle *settle, struct batch *batch, const struct load *load)
+{
+    struct params *params = batch_add(batch, STMT(job_park));
+
+    if (params != NULL)
+        job_park_bind(
+            params, &settle->flying[0]->item, settle->options.worker, load->ended, load->n_ended);
+    return params != NULL;
 }
 
 static bool fill_batch(struct settle *settle, struct batch *batch, struct load *load)
@@ -425,13 +487,26 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
     const struct job_settle *items[SETTLE_BATCH_MAX] __attribute__((uninitialized));
 
     gather(settle, load);
+    settle->parking = settle->flying[0]->tries == TRIES_PARK;
     for (size_t i = 0; i < settle->n_flying; i++)
         items[i] = &settle->flying[i]->item;
 
     size_t n_done = settle->n_flying_done;
+    size_t n_let_go = 0;
 
-    if (settle_let_go(batch, settle->flying, settle->n_flying, &settle->n_before) < 0)
+    settle->n_before = 0;
+    /* What an earlier flush settled, as far as is known, is found settled and nothing is written: then this makes the
+     * commit wait until the earlier one is sure to last. */
+    if (any_resent(settle)) {
+        if (batch_add(batch, STMT(tx_confirm)) == NULL)
+            return false;
+        settle->n_before++;
+    }
+    if (settle->parking)
+        return fill_park(settle, batch, load);
+    if (settle_let_go(batch, settle->flying, settle->n_flying, &n_let_go) < 0)
         return false;
+    settle->n_before += n_let_go;
     const struct stmt *how = load->children ? STMT(job_settle_children) : STMT(job_settle_done);
     struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
     struct params *nexts = load->n_nexts > 0 ? batch_add(batch, STMT(job_settle_next)) : NULL;
@@ -470,8 +545,10 @@ void settle_flush(struct settle *settle)
     /* gather sets what is read of it; else the compiler would zero 98 KB for each outcome, and each look in vain. */
     struct load load __attribute__((uninitialized));
 
-    if (settle->n_flying > 0 || settle->n_waiting == 0 ||
-        uv_is_active((uv_handle_t *)&settle->retry))
+    /* Which claims it ends depends on the primary: not before there is a connection to one, and not on the next. */
+    if (settle->n_flying > 0 || settle->n_waiting == 0 || settle->blocked ||
+        uv_is_active((uv_handle_t *)&settle->retry) ||
+        conn_state(settle->options.conn) != CONN_READY)
         return;
 
     struct batch *batch = batch_new(settle->options.conn);
@@ -485,5 +562,6 @@ void settle_flush(struct settle *settle)
     }
     if (settle->since_us == 0)
         settle->since_us = clock_mono_us(settle->options.clock);
+    batch_here_only(batch);
     batch_submit(batch, SETTLE_DEADLINE_MS, on_flushed, settle);
 }

@@ -48,6 +48,8 @@ struct settle_options {
 struct settle {
     struct settle_options options;
     struct list waiting;
+    struct list aside; /* held up by a lock of another transaction (settle_aside.h) */
+    size_t n_aside;
     struct slot
         *flying[SETTLE_BATCH_MAX]; /* done plain ones, all others that end, machines that simply go
                                               on here, all others that go on */
@@ -60,18 +62,29 @@ struct settle {
     size_t n_flying_next;               /* of those behind them */
     size_t n_before;                    /* statements before those that settle them */
     bool lanes_left;                    /* the last statement is about lanes */
+    bool parking;                       /* it is only job_park, for one that was refused twice */
     uv_timer_t retry;                   /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
     /* Some outcome of a batch was refused: of those first in line at most so many are sent at a
      * time, halved until it is found, doubled again with every flush that is accepted. */
     size_t n_suspects;
     size_t suspects_max;
+    /* What job_locked is asked about: those that are aside, then the first that wait. */
+    uv_timer_t look; /* runs while some are aside */
+    int64_t look_ms;
+    bool looking;        /* it is under way */
+    bool blocked;        /* a flush ran into a lock: nothing is sent before it is known whose */
+    bool looked_blocked; /* it is asked about those of that flush too */
+    size_t n_blocked;    /* these are the first that wait */
+    struct slot *looked[SETTLE_BATCH_MAX];
+    size_t n_looked;
+    size_t n_looked_aside;
     int64_t since_us; /* steady clock since when the oldest flush is not through; 0: none is under
                          way */
 };
 
 void settle_init(struct settle *settle, const struct settle_options *options);
-/* Forgets what is left in it. The timer must be closed by the caller's uv_close before. */
+/* Forgets what is left in it. The timers must be closed by the caller's uv_close before. */
 void settle_deinit(struct settle *settle);
 
 void settle_add(struct settle *settle, struct slot *slot);
@@ -81,7 +94,7 @@ void settle_flush(struct settle *settle);
 
 static inline size_t settle_pending(const struct settle *settle)
 {
-    return settle->n_waiting + settle->n_flying;
+    return settle->n_waiting + settle->n_flying + settle->n_aside;
 }
 
 #endif

@@ -9,6 +9,7 @@
  *     coordinator.running   in the hands
  *     settle.waiting        finished; its outcome waits for the next flush
  *     settle.flying         its outcome is on the wire (an array: the answer names positions)
+ *     settle.aside          another transaction holds a row that its settle changes
  *
  * Coordinator's thread only.
  */
@@ -49,6 +50,9 @@ struct claim {
     int64_t renewed_us; /* steady clock at the send of the claim or of the last renewal */
     bool renewing;      /* the renewal under way names it */
     bool lost;          /* the database no longer knows it: its jobs' outcomes count for nothing */
+    /* The primary moved since: outcomes that were acknowledged before may be lost with the old one,
+     * and jobs be held that we think settled. So no settle ends it; its lease does. */
+    bool left_to_lease;
 };
 
 struct slot {
@@ -71,6 +75,7 @@ struct slot {
     unsigned probe;     /* of its kind's breaker; 0: none (engine/breaker.h) */
     bool told;          /* to end, by us: how it ends says nothing about its kind */
     bool overran;       /* it was said that it runs beyond its timeout */
+    bool alone;         /* what held up its settle cannot be seen: it is sent by itself */
     bool moved;         /* its row is not where the claim left it */
     bool resent;        /* an earlier settle of it may have been committed without our knowing */
 };

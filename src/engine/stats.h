@@ -17,12 +17,14 @@
     X(empty_claims, "claims that found nothing")                                         \
     X(short_claims, "claims that found less than was asked for")                         \
     X(claim_errors, "claims that failed")                                                \
+    X(unclaimable, "jobs parked because their claim failed")                             \
     X(full_scans, "claims that started from the beginning of the queue")                 \
     X(missed_turns, "large claims that waited in vain for those of others to end")       \
     X(notify_wakeups, "notifications for one of our queues")                             \
     X(poll_wakeups, "looks by the timer")                                                \
     X(settles, "settles that succeeded")                                                 \
     X(settle_errors, "settles that failed and were sent again")                          \
+    X(settle_locked, "outcomes set aside while others held rows they needed")            \
     X(settle_batch_max, "outcomes in the largest settle")                                \
     X(done, "jobs done")                                                                 \
     X(failed, "jobs failed for good")                                                    \

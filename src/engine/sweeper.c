@@ -1,4 +1,4 @@
-/* sweeper: two timers, a statement each. */
+/* sweeper: its timers, and what follows from a sweep. */
 #include "engine/sweeper.h"
 
 #include "base/rand.h"
@@ -7,17 +7,17 @@
 #include "store/statements.h"
 #include "store/worker.h"
 
-#define SWEEP_DEADLINE_MS   10000
+#define DEADLINE_MS         10000
 #define MEND_MIN_MS         10
 #define MEND_MAX_MS         1000
 #define HISTORY_EVERY_MS    (60 * 60 * 1000) /* partitions are made days ahead */
 #define HISTORY_DEADLINE_MS 30000
 
-static void sweep(struct sweeper *sweeper);
-
 static void on_sweep_timer(uv_timer_t *timer)
 {
-    sweep(timer->data);
+    struct sweeper *sweeper = timer->data;
+
+    sweep_start(&sweeper->sweep);
 }
 
 static void on_mended(void *data, const struct batch_end *end)
@@ -26,9 +26,17 @@ static void on_mended(void *data, const struct batch_end *end)
 
     sweeper->mending = false;
     if (end->verdict != PG_VERDICT_OK) {
-        log_warn_err(sweeper->options.log, "lanes_mend", end->err, LOG_INT("tries", 1));
+        log_warn_err(sweeper->options.log,
+                     "lanes_mend",
+                     end->err,
+                     LOG_INT("lanes", sweeper->lanes_most),
+                     LOG_INT("tries", 1));
+        /* The next sweep of anybody comes back to them. */
+        sweeper->lanes_most = sweeper->lanes_most > 1 ? sweeper->lanes_most / 2 : 1;
         return;
     }
+    sweeper->lanes_most =
+        2 * sweeper->lanes_most < SWEEP_LANES_MAX ? 2 * sweeper->lanes_most : SWEEP_LANES_MAX;
     int32_t called = lanes_called(end->results[0]);
 
     if (called > 0)
@@ -50,9 +58,9 @@ static void mend(struct sweeper *sweeper)
         batch_free(batch);
         return;
     }
-    lanes_mend_bind(params, SWEEP_LANES_MAX);
+    lanes_mend_bind(params, sweeper->lanes_most);
     sweeper->mending = true;
-    batch_submit(batch, SWEEP_DEADLINE_MS, on_mended, sweeper);
+    batch_submit(batch, sweeper->sweep.options.deadline_ms, on_mended, sweeper);
 }
 
 static void on_mend_timer(uv_timer_t *timer)
@@ -118,62 +126,27 @@ static void end_orphans(struct sweeper *sweeper, const PGresult *r, int n)
     if (found == 0)
         return;
     children_end_bind(params, ids, tokens, cancel, found);
-    batch_submit(batch, SWEEP_DEADLINE_MS, on_orphaned, sweeper);
+    batch_submit(batch, sweeper->sweep.options.deadline_ms, on_orphaned, sweeper);
 }
 
-static void on_swept(void *data, const struct batch_end *end)
+static void on_taken(void *data, const PGresult *r, int n, bool lanes)
 {
     struct sweeper *sweeper = data;
 
-    sweeper->sweeping = false;
-    if (end->verdict != PG_VERDICT_OK) {
-        log_warn_err(sweeper->options.log, "claim_sweep", end->err, LOG_INT("tries", 1));
-        return;
-    }
-    int n = PQntuples(end->results[0]);
-    int64_t id;
-    const char *state;
-
-    latency_add(&sweeper->options.stats->sweep, end->took_us);
-    if (n > 0) {
-        /* The last row may be about lanes. */
-        claim_sweep_row(end->results[0], n - 1, &id, &state);
-        if (id == 0) {
-            n--;
-            mend(sweeper);
-        }
-    }
-    sweeper->options.stats->swept += (uint64_t)n;
-    end_orphans(sweeper, end->results[0], n);
-
+    if (lanes)
+        mend(sweeper);
+    end_orphans(sweeper, r, n);
     for (int row = 0; row < n; row++) {
-        claim_sweep_row(end->results[0], row, &id, &state);
+        int64_t id;
+        const char *state;
+
+        claim_sweep_row(r, row, &id, &state);
         log_warn(sweeper->options.log,
                  "claim_sweep",
                  LOG_INT("job", id),
                  LOG_STR("state", state),
                  LOG_STR("why", "the worker died or lost its lease"));
     }
-    /* There may be more where these came from. */
-    if ((n > 0 || sweeper->again) && uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
-        sweep(sweeper);
-}
-
-static void sweep(struct sweeper *sweeper)
-{
-    sweeper->again = sweeper->sweeping;
-    if (sweeper->sweeping)
-        return;
-    struct batch *batch = batch_new(sweeper->options.conn);
-    struct params *params = batch != NULL ? batch_add(batch, STMT(claim_sweep)) : NULL;
-
-    if (params == NULL) {
-        batch_free(batch);
-        return;
-    }
-    claim_sweep_bind(params, SWEEP_CLAIMS_MAX);
-    sweeper->sweeping = true;
-    batch_submit(batch, SWEEP_DEADLINE_MS, on_swept, sweeper);
 }
 
 static void on_maintained(void *data, const struct batch_end *end)
@@ -209,7 +182,17 @@ static void on_history_timer(uv_timer_t *timer)
 
 void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options)
 {
-    *sweeper = (struct sweeper){.options = *options, .mend_ms = MEND_MIN_MS};
+    *sweeper = (struct sweeper){
+        .options = *options, .mend_ms = MEND_MIN_MS, .lanes_most = SWEEP_LANES_MAX};
+    sweep_init(&sweeper->sweep,
+               &(struct sweep_options){
+                   .conn = options->conn,
+                   .deadline_ms = options->deadline_ms > 0 ? options->deadline_ms : DEADLINE_MS,
+                   .log = options->log,
+                   .stats = options->stats,
+                   .taken = on_taken,
+                   .data = sweeper,
+               });
     uv_timer_init(options->loop, &sweeper->sweep_timer);
     uv_timer_init(options->loop, &sweeper->history_timer);
     uv_timer_init(options->loop, &sweeper->mend_timer);
@@ -231,11 +214,12 @@ void sweeper_start(struct sweeper *sweeper)
 void sweeper_now(struct sweeper *sweeper)
 {
     if (uv_is_active((uv_handle_t *)&sweeper->sweep_timer))
-        sweep(sweeper);
+        sweep_start(&sweeper->sweep);
 }
 
 void sweeper_stop(struct sweeper *sweeper)
 {
+    sweep_stop(&sweeper->sweep);
     uv_timer_stop(&sweeper->sweep_timer);
     uv_timer_stop(&sweeper->history_timer);
     uv_timer_stop(&sweeper->mend_timer);

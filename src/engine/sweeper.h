@@ -10,15 +10,16 @@
 
 #include "base/log.h"
 #include "engine/stats.h"
+#include "engine/sweep.h"
 #include "pg/conn.h"
 
-#define SWEEP_LANES_MAX  1000 /* lanes mended in one run */
-#define SWEEP_CLAIMS_MAX 20   /* claims in one run: bounds how long its locks are held */
+#define SWEEP_LANES_MAX 1000 /* lanes mended in one run; halved like a sweep */
 
 struct sweeper_options {
     uv_loop_t *loop;
     struct conn *conn; /* borrowed */
     int64_t every_ms;
+    int64_t deadline_ms; /* of a sweep; 0: 10 s */
     struct log *log;
     struct coordinator_stats *stats; /* borrowed */
     void (*called)(void *data);      /* somebody who waited for a lane is due now */
@@ -27,14 +28,14 @@ struct sweeper_options {
 
 struct sweeper {
     struct sweeper_options options;
+    struct sweep sweep;
     uv_timer_t sweep_timer;
     uv_timer_t history_timer;
     uv_timer_t
         mend_timer; /* runs while lanes are marked because those who wait for them were locked */
     int64_t mend_ms;
-    bool mending; /* a lanes_mend is on the wire */
-    bool sweeping;
-    bool again; /* somebody asked meanwhile */
+    bool mending;       /* a lanes_mend is on the wire */
+    int32_t lanes_most; /* lanes in the next one */
 };
 
 void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options);

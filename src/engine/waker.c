@@ -8,8 +8,9 @@
 #define MARK_DEADLINE_MS 5000
 #define DUE_DEADLINE_MS  5000
 #define ASK_DUE_AFTER_MS 50
-#define BUSY_MS          20 /* who is busy for so long will look by itself */
-#define GAP_MS           3  /* nothing to do for so long ends being busy */
+#define BUSY_MS          20   /* who is busy for so long will look by itself */
+#define POLL_MAX_DEAF_MS 1000 /* without LISTEN, unless less was asked for */
+#define GAP_MS           3    /* nothing to do for so long ends being busy */
 
 /* After the mark: for transactions that were under way and had not seen it. */
 static const int64_t looks_ms[] = {5, 20, 100, 500};
@@ -186,6 +187,20 @@ void waker_doubt(struct waker *waker)
         waker->state = WAKER_AWAKE;
         waker->options.look(waker->options.data);
     }
+}
+
+void waker_deafen(struct waker *waker)
+{
+    if (!waker->options.listening)
+        return;
+    waker->options.listening = false;
+    if (waker->options.poll_max_ms > POLL_MAX_DEAF_MS)
+        waker->options.poll_max_ms = POLL_MAX_DEAF_MS;
+    waker->sleep_ms = waker->options.poll_ms < waker->options.poll_max_ms
+                          ? waker->options.poll_ms
+                          : waker->options.poll_max_ms;
+    waker_stop(waker);
+    waker->options.look(waker->options.data);
 }
 
 static void on_unmarked(void *data, const struct batch_end *end)

@@ -74,6 +74,8 @@ void waker_idle(struct waker *waker);
 void waker_busy(struct waker *waker);
 /* The mark may be gone: somebody may have taken us for dead. It is set again with the next idle. */
 void waker_doubt(struct waker *waker);
+/* Notifications cannot be trusted: from now on it only polls. */
+void waker_deafen(struct waker *waker);
 /* No more looks. */
 void waker_stop(struct waker *waker);
 

@@ -36,8 +36,9 @@ static struct pool *pool_of(struct hands *hands)
     return (struct pool *)(void *)hands;
 }
 
-/* Once for a run, and loudly: nobody can end it but its own handler. */
-static void tell_overrun(struct pool *pool, struct task *task)
+/* Once for a run, and loudly: nobody can end it but its own handler. Until it returned the thread may write to
+ * task->overran, so the caller says whether it has. */
+static void tell_overrun(struct pool *pool, struct task *task, bool returned)
 {
     const struct job *job = &task->run->job;
 
@@ -52,9 +53,9 @@ static void tell_overrun(struct pool *pool, struct task *task)
               LOG_INT("attempt", job->attempt),
               LOG_INT("timeout_ms", job->timeout_ms),
               LOG_STR("why",
-                      task->overran ? "the handler returned after its timeout; it counts as a retry"
-                                    : "the handler runs past its timeout; it was told to stop, "
-                                      "and its slot is free when it returns"));
+                      returned ? "the handler returned after its timeout; it counts as a retry"
+                               : "the handler runs past its timeout; it was told to stop, "
+                                 "and its slot is free when it returns"));
 }
 
 static void tell_progress(struct pool *pool, struct task *task)
@@ -69,7 +70,7 @@ static void tell_progress(struct pool *pool, struct task *task)
 static void hand_over(struct pool *pool, struct task *task)
 {
     if (task->overran)
-        tell_overrun(pool, task);
+        tell_overrun(pool, task, true);
     tell_progress(pool, task);
     if (task->run->job.timeout_ms > 0 && --pool->n_timed == 0)
         uv_timer_stop(&pool->timer);
@@ -117,7 +118,7 @@ static void on_timer(uv_timer_t *timer)
         if (deadline_us == DEADLINE_NONE)
             continue;
         if (task_expire(task, now_us))
-            tell_overrun(pool, task);
+            tell_overrun(pool, task, false);
         else if (deadline_us < next_us)
             next_us = deadline_us;
     }

@@ -207,5 +207,5 @@ int pawl_enqueue_many(PGconn *conn,
         return rc;
     rc = enqueue_checked(conn, &r, ret_ids, ret_existed, err);
     reader_deinit(&r);
-    return rc;
+    return rc == PAWL_ETIMEOUT ? err_prefix(err, "could not enqueue") : rc;
 }

@@ -86,6 +86,8 @@ void batch_reset(struct batch *batch)
     batch->answered = false;
     batch->flushed = false;
     batch->stray = false;
+    batch->warned = false;
+    batch->unconfirmed = false;
     batch->failed = false;
     batch->rolled_back = false;
     err_clear(&batch->err);
@@ -97,7 +99,8 @@ void batch_done(struct batch *batch, enum pg_verdict verdict, const struct pawl_
     assert(batch->state != BATCH_DONE && verdict != PG_VERDICT_REPREPARE);
     if (batch->state == BATCH_SENT) {
         conn->n_inflight--;
-        batch->took_us = conn_now_us(conn) - batch->sent_us;
+        conn->heard_us = conn_now_us(conn);
+        batch->took_us = conn->heard_us - batch->sent_us;
     }
     if (err != NULL && err != &batch->err)
         batch->err = *err;
@@ -106,6 +109,12 @@ void batch_done(struct batch *batch, enum pg_verdict verdict, const struct pawl_
     list_remove(&batch->link);
     list_push(&conn->done, &batch->link);
     conn_turn_soon(conn);
+}
+
+void batch_here_only(struct batch *batch)
+{
+    assert(batch->state == BATCH_OPEN);
+    batch->here_only = true;
 }
 
 /* Refused here, so that what is sent can only fail at the server. */
@@ -119,15 +128,13 @@ static const struct pawl_err *batch_flaw(const struct batch *batch, struct pawl_
         if (!batch->calls[i].params.failed)
             continue;
         if (batch->calls[i].params.arena->starved) {
-            err_set(err,
-                    PAWL_ENOMEM,
-                    "could not send the parameters of %s: out of memory",
-                    batch->calls[i].stmt->name);
+            err_set(err, PAWL_ENOMEM, "out of memory");
+            err_detail(err, "The parameters of %s were not sent.", batch->calls[i].stmt->name);
             return err;
         }
-        err_set(err, PAWL_ELIMIT, "cannot send the parameters of %s", batch->calls[i].stmt->name);
+        err_set(err, PAWL_ELIMIT, "cannot send that much in one transaction");
         err_detail(err,
-                   "They are more than %d, or larger than %lu MiB.",
+                   "The parameters of a statement are more than %d, or larger than %lu MiB.",
                    PARAMS_MAX,
                    BATCH_ARENA_MAX / (1024 * 1024));
         return err;
@@ -158,11 +165,18 @@ void batch_submit(struct batch *batch, int64_t deadline_ms, batch_fn fn, void *d
     batch_wait(batch);
 }
 
+/* What a pooler in transaction mode listens to is anybody's. */
+static bool listens(const struct conn *conn)
+{
+    return conn->listen != NULL &&
+           (conn->options.primary == NULL || !primary_pooled(conn->options.primary));
+}
+
 /* It goes in front of everything: its seq is below all others. A fresh one for every connection. */
 int batch_session(struct conn *conn)
 {
     bool settings = conn->options.session != NULL && !conn->options.unprepared;
-    if (conn->listen == NULL && !settings)
+    if (!listens(conn) && !settings)
         return 0;
     struct batch *batch = batch_make(conn);
     if (batch == NULL)
@@ -170,7 +184,7 @@ int batch_session(struct conn *conn)
     struct params *p = settings ? batch_add(batch, conn->options.session) : NULL;
     if (p != NULL)
         params_bool(p, false);
-    if (conn->listen != NULL)
+    if (listens(conn))
         p = batch_add(batch, conn->listen);
     if (p == NULL || batch->calls[0].params.failed) {
         batch_destroy(batch);
@@ -182,13 +196,31 @@ int batch_session(struct conn *conn)
     return 0;
 }
 
+void batch_probe(struct conn *conn)
+{
+    struct batch *batch = batch_make(conn);
+    if (batch == NULL || batch_add(batch, conn->options.primary->identity) == NULL) {
+        if (batch != NULL)
+            batch_destroy(batch);
+        return;
+    }
+    batch->internal = true;
+    batch->probe = true;
+    batch->deadline_us = conn_now_us(conn) + conn->options.connect_timeout_ms * US_PER_MS;
+    batch_wait(batch);
+}
+
 static void session_ended(struct conn *conn, const struct batch *batch)
 {
     if (conn->state != CONN_READY)
         return;
+    if (batch->probe) {
+        identity_probed(conn, batch);
+        return;
+    }
     if (batch->verdict != PG_VERDICT_OK)
         conn_break(conn, &batch->err);
-    else if (conn->listen != NULL && conn->options.on_notify != NULL)
+    else if (listens(conn) && conn->options.on_notify != NULL)
         conn->options.on_notify(conn->options.data, NULL, NULL);
 }
 
@@ -220,11 +252,13 @@ void batch_deliver(struct conn *conn)
         conn->n_live--;
         conn->n_submitted--;
         bool ok = batch->verdict == PG_VERDICT_OK;
+        bool unconfirmed = batch->verdict == PG_VERDICT_UNKNOWN && batch->unconfirmed;
         struct batch_end end = {
             .verdict = batch->verdict,
+            .unconfirmed = unconfirmed,
             .err = ok ? NULL : &batch->err,
-            .results = ok ? batch->results : NULL,
-            .n_results = ok ? batch->n_calls : 0,
+            .results = ok || unconfirmed ? batch->results : NULL,
+            .n_results = ok || unconfirmed ? batch->n_calls : 0,
             .took_us = batch->took_us,
         };
         if (batch->fn != NULL)

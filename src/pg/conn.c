@@ -37,6 +37,7 @@ struct conn *conn_new(uv_loop_t *loop, const struct conn_options *options)
     list_init(&conn->waiting);
     list_init(&conn->inflight);
     list_init(&conn->done);
+    primary_join(conn);
 
     /* None of these can fail; they allocate nothing. */
     uv_idle_init(loop, &conn->turn);
@@ -73,7 +74,7 @@ void conn_listen(struct conn *conn, const struct stmt *listen)
 void conn_start(struct conn *conn)
 {
     if (conn->state == CONN_IDLE)
-        connect_begin(conn);
+        connect_round(conn);
 }
 
 void conn_break(struct conn *conn, const struct pawl_err *err)
@@ -88,6 +89,7 @@ void conn_break(struct conn *conn, const struct pawl_err *err)
 
 static void free_closed(struct conn *conn)
 {
+    list_remove(&conn->kin);
     void (*closed)(void *data) = conn->closed;
     void *data = conn->closed_data;
     free(conn);
@@ -124,6 +126,8 @@ static void tear_down(struct conn *conn)
         return;
     }
     conn->torn_down = true;
+    if (conn->scout != NULL)
+        scout_end(conn->scout);
     deadline_close(conn);
     uv_close((uv_handle_t *)&conn->turn, handle_closed);
     uv_close((uv_handle_t *)&conn->life_timer, handle_closed);

@@ -19,6 +19,7 @@
  *  - Every callback may submit batches and may close the connection. A batch that was made must be
  *    submitted or freed before the connection is closed; one that a callback submits while it closes
  *    ends as PG_VERDICT_CONNECTION.
+ *  - A server that does not take writes is left, and the next host is tried (pg/primary.h).
  *  - Looking up a host name blocks the loop, inside libpq: prefer addresses or sockets.
  */
 #ifndef PG_CONN_H
@@ -33,6 +34,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "pg/params.h"
+#include "pg/primary.h"
 #include "pg/sqlstate.h"
 #include "pg/stmt.h"
 #include "pg/target.h"
@@ -55,6 +57,9 @@ struct conn_options {
     const struct clock *clock;   /* borrowed */
     struct log *log;             /* borrowed; may be NULL */
     bool unprepared;             /* never prepare: for poolers in transaction mode */
+    /* Borrowed; shared by all connections of the process, and outlives them. NULL: only standbys are
+     * refused. */
+    struct primary *primary;
     /* Borrowed; may be NULL. Settings of the session, $1: for this transaction only. Sent first on every connection; unprepared,
      * where the next transaction may be in another session, in front of every batch. Not counted. */
     const struct stmt *session;
@@ -97,9 +102,12 @@ size_t conn_pending(const struct conn *conn);
 void conn_listen(struct conn *conn, const struct stmt *listen);
 
 /* How a batch ended. results[i] belongs to the i-th statement and lives until the callback returns;
- * they are there only with PG_VERDICT_OK. err is NULL with PG_VERDICT_OK. */
+ * they are there with PG_VERDICT_OK, and when it is unconfirmed. err is NULL with PG_VERDICT_OK.
+ * unconfirmed goes with PG_VERDICT_UNKNOWN: the primary has committed it, and no synchronous standby
+ * has confirmed it. It is known once a later commit that wrote something was confirmed. */
 struct batch_end {
     enum pg_verdict verdict;
+    bool unconfirmed;
     const struct pawl_err *err;
     PGresult *const *results;
     size_t n_results;
@@ -121,6 +129,10 @@ void batch_free(struct batch *batch); /* only for one that was never submitted *
 
 /* Adds a statement and gives its parameters to be filled in; NULL when the batch is full. */
 struct params *batch_add(struct batch *batch, const struct stmt *stmt) MUST_CHECK;
+
+/* Only for the connection that is up now: if that is lost before the batch was sent, it ends as
+ * CONNECTION instead of waiting for the next. */
+void batch_here_only(struct batch *batch);
 
 /* deadline_ms from now, waiting for the connection included. A batch past its deadline is cancelled
  * at the server, once those before it on this connection have ended, and ends as RETRY with

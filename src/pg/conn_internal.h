@@ -1,7 +1,7 @@
 /*
  * conn_internal: what the files of the asynchronous connection share. conn.c owns the object and
- * the loop turn, connect.c the way to a server and back from it, batch.c a batch's life, pipeline.c
- * the protocol, deadline.c time.
+ * the loop turn, connect.c the way to a server and back from it, identity.c the question who it is,
+ * batch.c a batch's life, pipeline.c the protocol, deadline.c time, scout.c looks at other hosts.
  *
  * Two rules keep callbacks harmless. Only the loop turn (conn.c) frees a PGconn, ends a connection
  * or calls a batch back; everything else marks (`broken`, CONN_CLOSING, the `done` list) and asks
@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "pg/conn.h"
+#include "pg/hosts.h"
 
 #define CONN_QUEUE_DEFAULT      64
 #define CONN_CONNECT_DEFAULT_MS 5000
@@ -22,6 +23,8 @@
 #define CONN_WINDOW             16 /* batches in flight; what a lost connection can leave unknown at most */
 #define CONN_CANCEL_GRACE_MS \
     2000 /* for the server to answer a cancel, then the connection is dropped */
+#define CONN_CANCEL_AGAIN_MS \
+    250 /* then it is asked once more: one that finds the server between two transactions is lost */
 #define BATCH_ARENA_MAX (64UL * 1024 * 1024) /* parameters of one batch */
 #define BATCH_COMMANDS_MAX \
     (1 + 2 * BATCH_CALLS_MAX) /* the settings; each call may need a Parse in front of it */
@@ -65,15 +68,19 @@ struct batch {
     void *data;
     uint64_t seq;        /* order of submission, kept when it is sent again */
     int64_t deadline_us; /* by the connection's clock */
-    bool internal;       /* settings and LISTEN: dies with its connection, not counted */
+    bool internal;       /* settings, LISTEN, probe: dies with its connection, not counted */
+    bool probe;          /* the question who the server is */
+    bool here_only;      /* does not wait for another connection */
 
     /* From here on: one sending of it. */
     struct batch_command commands[BATCH_COMMANDS_MAX];
     size_t n_commands;
     size_t next_command; /* whose answer is expected */
     bool answered;       /* that command has had a result; its NULL is still to come */
-    bool flushed; /* its sync has left the process; before that it cannot have been committed */
-    bool stray;   /* in flight during a cancel that was meant for another */
+    bool flushed;     /* its sync has left the process; before that it cannot have been committed */
+    bool stray;       /* in flight during a cancel that was meant for another */
+    bool warned;      /* a WARNING came while it was the oldest in flight */
+    bool unconfirmed; /* its commit gave up waiting for a synchronous standby */
     int64_t sent_us;
     PGresult *results[BATCH_CALLS_MAX]; /* owned */
 
@@ -92,6 +99,7 @@ struct batch {
  * socket. */
 struct poller {
     uv_poll_t handle;
+    int fd; /* owned: a duplicate of libpq's socket, which libpq may close at any time */
     struct conn *conn;
     int events;
 };
@@ -115,10 +123,22 @@ struct conn {
                                affected */
     struct pawl_err err;    /* why it is broken or was lost last; code 0 while it is well */
     struct pawl_err notice; /* a FATAL that came while nothing was in flight; code 0 when none */
-    struct pawl_err round_err; /* the best reason so far in this round of hosts */
-    size_t host;               /* of the target's hosts, the one that is being tried */
-    unsigned failures;         /* connections in a row that did not last */
+    struct host_errors round_errs; /* the reasons so far in this round of hosts */
+    size_t host;                   /* of the target's hosts, the one that is being tried or used */
+    size_t n_tried;                /* hosts in this round */
+    unsigned failures;             /* connections in a row that did not last */
     int64_t ready_us;
+    int64_t began_us; /* when this attempt began */
+    int64_t heard_us; /* when a batch was answered last, or it came up */
+
+    struct list kin;     /* on options.primary->conns; scouts: on none */
+    int64_t timeline;    /* of its server; 0: not known */
+    int32_t backend;     /* its session's process, as the server said last; 0: not known */
+    PGresult *answer;    /* owned; to the question who the server is, until its end is read */
+    bool awaits_mode;    /* of the pooler: asks again when the scout is back */
+    bool hurried;        /* the primary is known: no pause before the next attempt */
+    struct conn *scout;  /* owned, and held until it is closed; NULL: none */
+    struct conn *parent; /* of a scout; NULL: it is none */
 
     struct list waiting;  /* BATCH_WAITING, by seq */
     struct list inflight; /* BATCH_SENT, by order of sending */
@@ -135,6 +155,7 @@ struct conn {
     struct cancel *cancel;         /* running in the thread pool; frees itself. NULL when none */
     const struct batch *cancelled; /* the batch it is meant for, while that is in flight */
     int64_t cancel_due_us;         /* when the server must have answered */
+    int64_t cancel_again_us;       /* when it is asked again */
 
     bool torn_down;
     void (*closed)(void *data); /* may be NULL */
@@ -150,7 +171,13 @@ void conn_break(struct conn *conn, const struct pawl_err *err);
 void conn_release(struct conn *conn);
 
 /* connect.c */
-void connect_begin(struct conn *conn);
+/* A round of hosts, from the one that was the primary last. */
+void connect_round(struct conn *conn);
+void connect_begin(struct conn *conn); /* conn->host */
+/* The server may be used. */
+void connect_ready(struct conn *conn);
+/* Gives up what it has or tries, because of err, and goes where the primary is at once. */
+void connect_hurry(struct conn *conn, const struct pawl_err *err);
 /* Gives up the server connection, if there is one: for the turn only. */
 void connect_drop(struct conn *conn);
 /* After a drop: the next host, or a pause and then the first one again. */
@@ -172,6 +199,8 @@ void batch_reset(struct batch *batch);
 void batch_deliver(struct conn *conn);
 /* Settings and LISTEN of a new connection. */
 int batch_session(struct conn *conn) MUST_CHECK;
+/* Asks the server of an idle connection who it is. Without memory nothing is asked. */
+void batch_probe(struct conn *conn);
 
 /* pipeline.c */
 void pipeline_reset(struct conn *conn);
@@ -182,10 +211,46 @@ void pipeline_io_cb(uv_poll_t *handle, int status, int events);
 /* ending.c */
 /* An error came for the batch: is it rolled back for certain, is the connection still good? */
 void ending_error(struct batch *batch, const PGresult *r);
+/* The server said something besides the answers. */
+void ending_notice(struct conn *conn, const PGresult *notice);
 /* Its sync came. */
 void ending_sync(struct batch *batch);
 /* The connection is gone: decides about every batch in flight. */
 void ending_lost(struct conn *conn);
+
+/* identity.c */
+struct identity {
+    bool standby;     /* or read-only */
+    int64_t system;   /* identifier */
+    int64_t timeline; /* 0: a standby */
+    int32_t backend;  /* process of the session */
+};
+
+/* Connected: asks the server who it is, then connect_ready, scout_end or conn_break. */
+void identity_begin(struct conn *conn);
+void identity_ask(struct conn *conn);
+/* The answer to batch_probe. */
+void identity_probed(struct conn *conn, const struct batch *batch);
+
+/* primary.c */
+void primary_join(struct conn *conn);
+size_t primary_first_host(const struct conn *conn);
+/* One of the process's connections, which finds out for the others that a standby was promoted. */
+bool primary_is_pilot(const struct conn *conn);
+/* Whether this server may be used; what is newer than all before becomes the rule. */
+int primary_judge(struct conn *conn, const struct identity *id, struct pawl_err *err) MUST_CHECK;
+
+/* scout.c */
+void scout_start(struct conn *parent, size_t host);
+void scout_end(struct conn *scout);
+
+/* pooler.c */
+/* The session of a new connection. False: it is asked again, when the scout is back. */
+bool pooler_seen(struct conn *conn, int32_t backend) MUST_CHECK;
+void pooler_seen_again(struct conn *conn, int32_t backend);
+void pooler_scouted(struct primary *primary);
+/* A prepared statement is not there. */
+void pooler_forgot(struct conn *conn);
 
 /* prepared.c */
 void prepared_reset(struct conn *conn);

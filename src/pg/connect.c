@@ -1,17 +1,22 @@
 /*
  * connect: the way to a server and back from it. PQconnectPoll decides what to wait for; the socket
  * may be another one after each call (next host, next address, no encryption), so it is looked up
- * and watched anew every time. Looking up a host name still blocks, inside libpq. Loop thread only.
+ * and watched anew every time. What the loop watches is a duplicate of the socket that only this file
+ * closes: libpq closes its own in any call that reads or writes, and libuv ends the program when a
+ * descriptor that it watches is gone. Looking up a host name still blocks, inside libpq. Loop thread only.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/rand.h"
 #include "pg/conn_internal.h"
-#include "pg/sync.h"
 
 #define BACKOFF_SHIFT_MAX 16
 #define HOST_ARENA_MAX    65536
+#define STANDBY_MAX_MS    250 /* ceiling of the pause while only a standby is there */
 
 static void poller_closed(uv_handle_t *handle)
 {
@@ -25,9 +30,10 @@ void connect_unwatch(struct conn *conn)
 {
     if (conn->poller == NULL)
         return;
-    /* Takes the descriptor out of the loop at once, so libpq may close it; only the memory waits.
-     */
+    /* Takes the descriptor out of the loop at once; only the memory waits. As long as the duplicate is
+     * open so is the connection, whatever libpq does. */
     uv_close((uv_handle_t *)&conn->poller->handle, poller_closed);
+    close(conn->poller->fd);
     conn->poller = NULL;
 }
 
@@ -48,8 +54,12 @@ void connect_watch(struct conn *conn, int events, uv_poll_cb cb)
             watch_failed(conn, UV_ENOMEM);
             return;
         }
-        status = uv_poll_init(conn->loop, &poller->handle, PQsocket(conn->pg));
+        poller->fd = fcntl(PQsocket(conn->pg), F_DUPFD_CLOEXEC, 0);
+        status = poller->fd < 0 ? uv_translate_sys_error(errno)
+                                : uv_poll_init(conn->loop, &poller->handle, poller->fd);
         if (status != 0) {
+            if (poller->fd >= 0)
+                close(poller->fd);
             free(poller);
             watch_failed(conn, status);
             return;
@@ -82,6 +92,7 @@ static void notice_cb(void *data, const PGresult *r)
         pg_err_from_result(conn->pg, r, false, &conn->notice);
         return;
     }
+    ending_notice(conn, r);
     log_debug(conn->options.log,
               "conn_notice",
               LOG_STR("conn", conn->options.name),
@@ -98,14 +109,10 @@ static void connect_failed(struct conn *conn)
     conn_break(conn, &err);
 }
 
-static void connect_ready(struct conn *conn)
+void connect_ready(struct conn *conn)
 {
     struct pawl_err err;
     err_clear(&err);
-    if (server_version_check(PQserverVersion(conn->pg), &err) != 0) {
-        conn_break(conn, &err);
-        return;
-    }
     if (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1) {
         connect_failed(conn);
         return;
@@ -113,9 +120,8 @@ static void connect_ready(struct conn *conn)
     PQsetErrorVerbosity(conn->pg, PQERRORS_DEFAULT);
     uv_timer_stop(&conn->life_timer);
     pipeline_reset(conn);
-    conn->host = 0;
     conn->state = CONN_READY;
-    conn->ready_us = conn_now_us(conn);
+    conn->ready_us = conn->heard_us = conn_now_us(conn);
     err_clear(&conn->err);
     connect_watch(conn, UV_READABLE, pipeline_io_cb);
     if (batch_session(conn) != 0) {
@@ -143,7 +149,7 @@ static void connect_wait(struct conn *conn, int events)
 
 static void connect_step(struct conn *conn)
 {
-    /* Before the call: it may close the socket, and the next one may get the same number. */
+    /* Before the call: it may go on with another socket. */
     connect_unwatch(conn);
     switch (PQconnectPoll(conn->pg)) {
     case PGRES_POLLING_READING:
@@ -153,7 +159,7 @@ static void connect_step(struct conn *conn)
         connect_wait(conn, UV_WRITABLE);
         return;
     case PGRES_POLLING_OK:
-        connect_ready(conn);
+        identity_begin(conn);
         return;
     case PGRES_POLLING_FAILED:
     case PGRES_POLLING_ACTIVE:
@@ -209,6 +215,10 @@ void connect_begin(struct conn *conn)
     struct pawl_err err;
     err_clear(&err);
     conn->state = CONN_CONNECTING;
+    conn->began_us = conn_now_us(conn);
+    conn->timeline = 0;
+    conn->backend = 0;
+    conn->awaits_mode = false;
     err_clear(&conn->notice);
     conn->pg = start_host(conn, &err);
     if (conn->pg == NULL) {
@@ -234,6 +244,8 @@ void connect_drop(struct conn *conn)
     connect_unwatch(conn);
     if (conn->pg != NULL)
         ending_lost(conn);
+    PQclear(conn->answer);
+    conn->answer = NULL;
     PQfinish(conn->pg);
     conn->pg = NULL;
     conn->broken = false;
@@ -244,7 +256,25 @@ static void backoff_cb(uv_timer_t *timer)
 {
     struct conn *conn = timer->data;
     if (conn->state == CONN_WAITING)
-        connect_begin(conn);
+        connect_round(conn);
+}
+
+void connect_round(struct conn *conn)
+{
+    conn->host = primary_first_host(conn);
+    conn->n_tried = 0;
+    conn->round_errs = (struct host_errors){0};
+    connect_begin(conn);
+}
+
+void connect_hurry(struct conn *conn, const struct pawl_err *err)
+{
+    if (conn->state == CONN_WAITING) {
+        uv_timer_start(&conn->life_timer, backoff_cb, 0, 0);
+    } else if (conn->state == CONN_CONNECTING || conn->state == CONN_READY) {
+        conn->hurried = true;
+        conn_break(conn, err);
+    }
 }
 
 /* Full jitter: anywhere below a ceiling that doubles, so that a thousand processes do not come back
@@ -255,28 +285,35 @@ static uint64_t backoff_ms(const struct conn *conn)
     int64_t max = conn->options.backoff_max_ms;
     int64_t ceiling = conn->options.backoff_min_ms;
     ceiling = ceiling > (max >> shift) ? max : ceiling << shift;
+    /* It may be promoted at any moment. One that asks often is enough: it takes the others along. */
+    if (ceiling > STANDBY_MAX_MS && conn->err.code == PAWL_EREADONLY && primary_is_pilot(conn))
+        ceiling = STANDBY_MAX_MS;
     return 1 + rand_below((uint64_t)ceiling);
 }
 
-/* The rest of a round of hosts needs no pause. Of several failures the one is told that says most.
- */
+/* The rest of a round of hosts needs no pause. */
 static bool connect_next_host(struct conn *conn)
 {
-    if (conn->state != CONN_CONNECTING)
+    size_t n_hosts = target_hosts(conn->options.target);
+    char label[HOST_LABEL_MAX];
+    if (conn->state != CONN_CONNECTING || conn->hurried)
         return false;
-    if (conn->host == 0 || conn->round_err.code == PAWL_ECONN)
-        conn->round_err = conn->err;
-    conn->err = conn->round_err;
-    if (++conn->host >= target_hosts(conn->options.target)) {
-        conn->host = 0;
+    host_label(conn->options.target, conn->host, label);
+    host_errors_add(&conn->round_errs, label, &conn->err);
+    host_errors_tell(&conn->round_errs, n_hosts, &conn->err);
+    if (++conn->n_tried >= n_hosts)
         return false;
-    }
+    conn->host = (conn->host + 1) % n_hosts;
     connect_begin(conn);
     return true;
 }
 
 void connect_again(struct conn *conn)
 {
+    if (conn->parent != NULL) {
+        scout_end(conn);
+        return;
+    }
     if (connect_next_host(conn))
         return;
     /* To have connected proves nothing: a server that accepts and drops must not be hammered.
@@ -284,7 +321,8 @@ void connect_again(struct conn *conn)
     if (conn->state == CONN_READY &&
         conn_now_us(conn) - conn->ready_us >= conn->options.backoff_max_ms * US_PER_MS)
         conn->failures = 0;
-    uint64_t delay_ms = backoff_ms(conn);
+    uint64_t delay_ms = conn->hurried ? 1 : backoff_ms(conn);
+    conn->hurried = false;
     if (conn->failures < BACKOFF_SHIFT_MAX)
         conn->failures++;
     conn->state = CONN_WAITING;

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 
+#include "pg/hosts.h"
 #include "pg/sqlstate.h"
 
 /* "localhost:5432", or the socket's directory; empty when the attempt never got as far as a host.
@@ -162,6 +163,9 @@ int pg_err_from_connect(const PGconn *conn, struct pawl_err *err)
                  "(postgresql://user:password@host/database).");
         return PAWL_EAUTH;
     }
+    /* target_session_attrs asks for a primary: it was reached, and is none. */
+    if (host_check_writable(conn, err) < 0)
+        return PAWL_EREADONLY;
     err_set(err, PAWL_ECONN, "could not reach the database server%s", at);
     put_detail(err, "", line);
     err_hint(

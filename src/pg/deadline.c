@@ -4,8 +4,8 @@
  * A batch that waits ends: it had no effect. One in flight is cancelled at the server, but only
  * when it is the oldest, because a cancel hits whatever the server is doing. It may still hit the
  * next one, when the two cross: that one is rolled back by it, so it is sent again, once, and its
- * caller does not notice. When the server does not answer even the cancel, the connection is
- * dropped.
+ * caller does not notice. One that hits the server between two transactions is lost, so it is asked
+ * again a few times. When the server does not answer even then, the connection is dropped.
  *
  * PQcancel blocks, so it runs in libuv's thread pool, on a PGcancel of its own: it touches nothing
  * of the connection.
@@ -37,9 +37,12 @@ static void expire_waiting(struct batch *batch)
 {
     const struct conn *conn = batch->conn;
     struct pawl_err err;
-    err_set(&err, PAWL_ETIMEOUT, "%s could not be sent in time", batch->calls[0].stmt->name);
+    err_set(&err, PAWL_ETIMEOUT, "the database did not answer in time");
     if (conn->state == CONN_READY)
-        err_detail(&err, "The connection to %s is busy.", conn->options.target->shown);
+        err_detail(&err,
+                   "%s was not sent: the connection to %s is busy.",
+                   batch->calls[0].stmt->name,
+                   conn->options.target->shown);
     else if (conn->err.code != 0)
         err_detail(&err,
                    conn->err.detail[0] != '\0' ? "%s: %s" : "%s%s",
@@ -56,6 +59,60 @@ static void expire_cancel(struct conn *conn)
     err_set(&err, PAWL_ETIMEOUT, "%s does not answer", conn->options.target->shown);
     err_detail(&err, "A statement was past its deadline and could not be cancelled.");
     conn_break(conn, &err);
+}
+
+static void run_cancel(uv_work_t *req)
+{
+    struct cancel *cancel = req->data;
+    cancel->ok = PQcancel(cancel->pg, cancel->text, sizeof(cancel->text)) == 1;
+}
+
+static void after_cancel(uv_work_t *req, int status)
+{
+    struct cancel *cancel = req->data;
+    struct conn *conn = cancel->conn;
+    if (status == 0 && !cancel->ok)
+        log_warn(conn->options.log,
+                 "conn_cancel",
+                 LOG_STR("conn", conn->options.name),
+                 LOG_STR("text", cancel->text));
+    PQfreeCancel(cancel->pg);
+    free(cancel);
+    conn->cancel = NULL;
+    conn_release(conn);
+}
+
+/* Without memory or with the last one still running nothing is asked: later, or the grace period ends
+ * the connection. */
+static void start_cancel(struct conn *conn)
+{
+    if (conn->cancel != NULL)
+        return;
+    struct cancel *cancel = calloc(1, sizeof(*cancel));
+    if (cancel == NULL)
+        return;
+    cancel->conn = conn;
+    cancel->req.data = cancel;
+    cancel->pg = PQgetCancel(conn->pg);
+    if (cancel->pg == NULL ||
+        uv_queue_work(conn->loop, &cancel->req, run_cancel, after_cancel) != 0) {
+        PQfreeCancel(cancel->pg);
+        free(cancel);
+        return;
+    }
+    conn->cancel = cancel;
+    conn->n_held++;
+}
+
+/* Whatever is in flight may be hit by it. */
+static void ask_cancel(struct conn *conn, int64_t now_us)
+{
+    conn->cancel_again_us = now_us + CONN_CANCEL_AGAIN_MS * US_PER_MS;
+    if (conn->cancel_again_us > conn->cancel_due_us)
+        conn->cancel_again_us = conn->cancel_due_us;
+    LIST_FOREACH(link, &conn->inflight)
+        LIST_ENTRY(link, struct batch, link)->stray = true;
+    start_cancel(conn);
 }
 
 void deadline_timer_cb(uv_timer_t *timer)
@@ -82,55 +139,16 @@ void deadline_timer_cb(uv_timer_t *timer)
             next_us = batch->deadline_us;
         }
     }
-    if (conn->cancelled != NULL && conn->cancel_due_us <= now_us)
+    if (conn->cancelled != NULL && conn->cancel_due_us <= now_us) {
         expire_cancel(conn);
-    else if (conn->cancelled != NULL && conn->cancel_due_us < next_us)
-        next_us = conn->cancel_due_us;
+    } else if (conn->cancelled != NULL) {
+        if (conn->cancel_again_us <= now_us)
+            ask_cancel(conn, now_us);
+        if (conn->cancel_again_us < next_us)
+            next_us = conn->cancel_again_us;
+    }
     if (next_us != INT64_MAX)
         deadline_note(conn, next_us);
-}
-
-static void run_cancel(uv_work_t *req)
-{
-    struct cancel *cancel = req->data;
-    cancel->ok = PQcancel(cancel->pg, cancel->text, sizeof(cancel->text)) == 1;
-}
-
-static void after_cancel(uv_work_t *req, int status)
-{
-    struct cancel *cancel = req->data;
-    struct conn *conn = cancel->conn;
-    if (status == 0 && !cancel->ok)
-        log_warn(conn->options.log,
-                 "conn_cancel",
-                 LOG_STR("conn", conn->options.name),
-                 LOG_STR("text", cancel->text));
-    PQfreeCancel(cancel->pg);
-    free(cancel);
-    conn->cancel = NULL;
-    conn_release(conn);
-}
-
-/* Without memory or with the last one still running nothing is asked, and the grace period ends the
- * connection. */
-static void start_cancel(struct conn *conn)
-{
-    if (conn->cancel != NULL)
-        return;
-    struct cancel *cancel = calloc(1, sizeof(*cancel));
-    if (cancel == NULL)
-        return;
-    cancel->conn = conn;
-    cancel->req.data = cancel;
-    cancel->pg = PQgetCancel(conn->pg);
-    if (cancel->pg == NULL ||
-        uv_queue_work(conn->loop, &cancel->req, run_cancel, after_cancel) != 0) {
-        PQfreeCancel(cancel->pg);
-        free(cancel);
-        return;
-    }
-    conn->cancel = cancel;
-    conn->n_held++;
 }
 
 void deadline_cancel(struct conn *conn)
@@ -141,11 +159,10 @@ void deadline_cancel(struct conn *conn)
     if (!oldest->expired)
         return;
     conn->cancelled = oldest;
-    conn->cancel_due_us = conn_now_us(conn) + CONN_CANCEL_GRACE_MS * US_PER_MS;
-    deadline_note(conn, conn->cancel_due_us);
-    LIST_FOREACH(link, &conn->inflight)
-        LIST_ENTRY(link, struct batch, link)->stray = true;
-    start_cancel(conn);
+    int64_t now_us = conn_now_us(conn);
+    conn->cancel_due_us = now_us + CONN_CANCEL_GRACE_MS * US_PER_MS;
+    ask_cancel(conn, now_us);
+    deadline_note(conn, conn->cancel_again_us);
 }
 
 void deadline_batch_ended(struct conn *conn, const struct batch *batch)

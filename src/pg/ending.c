@@ -3,6 +3,8 @@
  * file that decides between rolled back, committed and unknown.
  *
  *  - The sync came: committed, or failed with the first error before it.
+ *  - The sync came, but the commit had given up waiting for a synchronous standby: only the primary
+ * has it, and a fail-over may lose it. Unknown.
  *  - An ERROR came and then the connection went: rolled back.
  *  - A FATAL came while statements were still to be answered: rolled back. After the last answer it
  * may have come from behind the commit: unknown.
@@ -41,10 +43,12 @@ static void forget_prepared(const struct batch *batch)
     struct conn *conn = batch->conn;
     /* 26000 is seldom about one statement: somebody said DEALLOCATE ALL, or it is another session.
      */
-    if (sqlstate_is(&batch->err, "26000"))
+    if (sqlstate_is(&batch->err, "26000")) {
         prepared_forget_all(conn);
-    else if (batch->next_command < batch->n_commands)
+        pooler_forgot(conn);
+    } else if (batch->next_command < batch->n_commands) {
         prepared_forget(conn, batch->calls[batch->commands[batch->next_command].call].stmt);
+    }
 }
 
 void ending_error(struct batch *batch, const PGresult *r)
@@ -79,6 +83,18 @@ void ending_error(struct batch *batch, const PGresult *r)
         forget_prepared(batch);
 }
 
+/* Which batch it is about: libpq reads notices in the order in which the server sent them, and between
+ * the sync of one batch and the commit of the next stand answers that are taken only after that
+ * sync. So a notice about a commit finds its own batch as the oldest in flight. */
+void ending_notice(struct conn *conn, const PGresult *notice)
+{
+    if (list_empty(&conn->inflight) || !pg_is_warning(notice))
+        return;
+    struct batch *batch = LIST_ENTRY(conn->inflight.next, struct batch, link);
+    batch->warned = true;
+    batch->unconfirmed |= pg_is_unconfirmed(notice);
+}
+
 /* It was rolled back through no fault of its own: once more from the start, before the caller hears
  * of it. */
 static bool send_again(struct batch *batch)
@@ -86,7 +102,7 @@ static bool send_again(struct batch *batch)
     struct conn *conn = batch->conn;
     if (batch->internal || batch->expired || conn->state == CONN_CLOSING)
         return false;
-    if (batch->verdict == PG_VERDICT_REPREPARE && !batch->sent_anew && !conn->options.unprepared)
+    if (batch->verdict == PG_VERDICT_REPREPARE && !batch->sent_anew)
         batch->sent_anew = true;
     else if (batch->stray && sqlstate_is(&batch->err, "57014") && !batch->sent_anew_stray)
         batch->sent_anew_stray = true;
@@ -105,8 +121,13 @@ static void end_failed(struct batch *batch)
 {
     if (send_again(batch))
         return;
-    if (batch->expired && sqlstate_is(&batch->err, "57014"))
-        batch->err.code = PAWL_ETIMEOUT;
+    if (batch->expired && sqlstate_is(&batch->err, "57014")) {
+        err_set(&batch->err, PAWL_ETIMEOUT, "the database did not answer in time");
+        memcpy(batch->err.sqlstate, "57014", sizeof("57014"));
+        err_detail(&batch->err,
+                   "%s was past its deadline and was cancelled.",
+                   batch->calls[batch->n_calls - 1].stmt->name);
+    }
     /* Prepared anew and refused again: then it is what it says. */
     enum pg_verdict verdict = batch->verdict;
     batch_done(
@@ -116,6 +137,7 @@ static void end_failed(struct batch *batch)
 void ending_sync(struct batch *batch)
 {
     struct conn *conn = batch->conn;
+    bool cancelled = conn->cancelled == batch;
     deadline_batch_ended(conn, batch);
     if (batch->failed) {
         end_failed(batch);
@@ -133,6 +155,16 @@ void ending_sync(struct batch *batch)
         conn_break(conn, &err);
         return;
     }
+    /* A server that does not name functions: a warning after our own cancel can hardly mean
+     * anything else. */
+    batch->unconfirmed |= cancelled && batch->warned;
+    if (batch->unconfirmed) {
+        struct pawl_err err;
+        err_clear(&err);
+        pg_err_unconfirmed(&err);
+        batch_done(batch, PG_VERDICT_UNKNOWN, &err);
+        return;
+    }
     batch_done(batch, PG_VERDICT_OK, NULL);
 }
 
@@ -141,6 +173,14 @@ static void end_unknown(struct batch *batch)
     const struct conn *conn = batch->conn;
     struct pawl_err err;
     bool closing = conn->state == CONN_CLOSING;
+    /* The end of a backend that was terminated while its commit waited for a standby. */
+    if (batch->unconfirmed) {
+        batch->unconfirmed = false; /* without its sync: nobody may count on the results */
+        err_clear(&err);
+        pg_err_unconfirmed(&err);
+        batch_done(batch, PG_VERDICT_UNKNOWN, &err);
+        return;
+    }
     err_set(&err,
             PAWL_EUNKNOWN,
             closing ? "connection to %s closed while a transaction was under way"
@@ -155,6 +195,21 @@ static void end_unknown(struct batch *batch)
     batch_done(batch, PG_VERDICT_UNKNOWN, &err);
 }
 
+/* It was not sent: it had no effect. */
+static void wait_or_end(struct batch *batch)
+{
+    struct pawl_err err;
+    if (!batch->here_only) {
+        batch_wait(batch);
+        return;
+    }
+    err_set(&err,
+            PAWL_ECONN,
+            "connection to %s lost before the transaction was sent",
+            batch->conn->options.target->shown);
+    batch_done(batch, PG_VERDICT_CONNECTION, &err);
+}
+
 void ending_lost(struct conn *conn)
 {
     LIST_FOREACH_SAFE(link, after, &conn->inflight) {
@@ -167,7 +222,7 @@ void ending_lost(struct conn *conn)
         } else if (batch->failed && batch->rolled_back) {
             end_failed(batch);
         } else if (!batch->flushed) {
-            batch_wait(batch);
+            wait_or_end(batch);
         } else {
             end_unknown(batch);
         }
@@ -175,9 +230,11 @@ void ending_lost(struct conn *conn)
     /* A LISTEN that was never sent belongs to this connection too. */
     LIST_FOREACH_SAFE(waiting, next, &conn->waiting) {
         struct batch *batch = LIST_ENTRY(waiting, struct batch, link);
-        if (!batch->internal)
-            break;
-        list_remove(waiting);
-        batch_destroy(batch);
+        if (batch->internal) {
+            list_remove(waiting);
+            batch_destroy(batch);
+        } else if (batch->here_only) {
+            wait_or_end(batch);
+        }
     }
 }

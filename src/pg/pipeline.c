@@ -99,8 +99,10 @@ static void send_failed(struct batch *batch)
     }
     /* The connection is well, so it is about this batch: it must not come back with the next
      * connection. */
-    err_set(&err, PAWL_ENOMEM, "could not send %s", batch->calls[0].stmt->name);
-    err_detail(&err, "%s", PQerrorMessage(conn->pg));
+    char why[256];
+    pg_one_line(why, sizeof(why), PQerrorMessage(conn->pg));
+    err_set(&err, PAWL_ENOMEM, "could not send the transaction to the database");
+    err_detail(&err, "%s: %s", batch->calls[0].stmt->name, why);
     batch_done(batch, PG_VERDICT_CONNECTION, &err);
     conn_break(conn, &err);
 }
@@ -223,8 +225,8 @@ static void take_input(struct conn *conn)
 static void flush(struct conn *conn)
 {
     int status = PQflush(conn->pg);
-    /* libpq reads while it writes, and when it finds the end it closes the socket and says that all was sent. To watch that
-     * number on would abort the program in libuv, or watch whoever gets it next. */
+    /* libpq reads while it writes, and when it finds the end it closes the socket and says that all was sent. The last batch
+     * was not: it has to stay one that cannot have been committed. */
     if (status < 0 || PQsocket(conn->pg) < 0) {
         take_input(conn);
         lost(conn);

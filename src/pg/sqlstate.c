@@ -32,6 +32,9 @@
 #define HINT_POOLER                                                                       \
     "A connection pooler in transaction mode mixes up prepared statements; use a direct " \
     "connection, or one where statements are not prepared."
+#define HINT_LOCKED                                                                                \
+    "Another transaction holds a lock that this needs; pg_stat_activity and pg_locks show whose. " \
+    "It changed nothing."
 #define HINT_FILES "The database server had trouble with a file; see its log."
 #define HINT_DAMAGED \
     "The server found damaged data. Stop writing to it, copy its data directory, and see its log."
@@ -84,7 +87,7 @@ static const struct meaning meanings[] = {
     {"54",    PG_VERDICT_PERMANENT,  PAWL_ELIMIT,    NULL}, /* an index row or a statement too large */
     {"55",    PG_VERDICT_PERMANENT,  PAWL_ESTATE,    NULL},
     {"55006", PG_VERDICT_RETRY,      PAWL_ERETRY,    NULL}, /* object in use */
-    {"55P03", PG_VERDICT_RETRY,      PAWL_ERETRY,    NULL}, /* NOWAIT or lock_timeout */
+    {"55P03", PG_VERDICT_RETRY,      PAWL_ERETRY,    HINT_LOCKED}, /* NOWAIT or lock_timeout */
     {"57",    PG_VERDICT_RETRY,      PAWL_EFAILED,   NULL},
     {"57014", PG_VERDICT_RETRY,      PAWL_ETIMEOUT,  NULL}, /* statement_timeout, or cancelled */
     {"57P01", PG_VERDICT_RETRY,      PAWL_ECONN,     HINT_RESTART}, /* shutdown, pg_terminate_backend */
@@ -98,6 +101,8 @@ static const struct meaning meanings[] = {
     {"PW002", PG_VERDICT_PERMANENT,  PAWL_ESTATE,    NULL},
     {"PW003", PG_VERDICT_PERMANENT,  PAWL_ESTALE,    NULL},
     {"PW004", PG_VERDICT_PERMANENT,  PAWL_EEXIST,    NULL},
+    {"PW005", PG_VERDICT_PERMANENT,  PAWL_EFULL,     NULL}, /* an inbox: 0018_bounds.sql */
+    {"PW006", PG_VERDICT_PERMANENT,  PAWL_EDENIED,   NULL}, /* sql/bootstrap.sql: its hint has the GRANT */
     {"XX001", PG_VERDICT_PERMANENT,  PAWL_EFAILED,   HINT_DAMAGED},
     {"XX002", PG_VERDICT_PERMANENT,  PAWL_EFAILED,   HINT_DAMAGED},
 };
@@ -267,4 +272,32 @@ pg_err_from_result(const PGconn *conn, const PGresult *r, bool sent, struct pawl
     if (verdict == PG_VERDICT_UNKNOWN)
         err_hint(err, "It may or may not have happened: look before doing it again.");
     return verdict;
+}
+
+bool pg_is_warning(const PGresult *notice)
+{
+    const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+    return severity != NULL && !strcmp(severity, "WARNING");
+}
+
+bool pg_is_unconfirmed(const PGresult *notice)
+{
+    const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+
+    return pg_is_warning(notice) && function != NULL && !strcmp(function, "SyncRepWaitForLSN");
+}
+
+void pg_err_unconfirmed(struct pawl_err *err)
+{
+    err_set(err, PAWL_EUNKNOWN, "no synchronous standby has confirmed the commit");
+    if (err != NULL)
+        memcpy(err->sqlstate, "01000", sizeof("01000"));
+    err_detail(err,
+               "The primary has committed it. If the primary fails before a standby has it, it is "
+               "lost.");
+    err_hint(err,
+             "Repeat it with the same key, id or token, or look for it later; nothing is known "
+             "before a later commit was confirmed. See pg_stat_replication and "
+             "synchronous_standby_names on the database server.");
 }

@@ -16,7 +16,8 @@ enum pg_verdict {
                          no space) */
     PG_VERDICT_PERMANENT,  /* rolled back, and would fail again */
     PG_VERDICT_CONNECTION, /* the connection is gone and nothing had been sent: no effect */
-    PG_VERDICT_UNKNOWN,    /* the connection is gone and the commit may or may not have happened */
+    PG_VERDICT_UNKNOWN,    /* the commit may or may not have happened, or may not last: the
+                              connection is gone, or no synchronous standby has confirmed it */
     PG_VERDICT_REPREPARE,  /* the server forgot a prepared statement or its plan is out of date:
                               prepare anew */
 };
@@ -42,6 +43,15 @@ void pg_one_line(char *out, size_t size, const char *text);
  * logged. */
 enum pg_verdict
 pg_err_from_result(const PGconn *conn, const PGresult *r, bool sent, struct pawl_err *err);
+
+/* Whether a notice says that a commit gave up waiting for its synchronous standby. The server then
+ * answers the commit with success, but only the primary has it. Told by the function in the
+ * server's source that raises the warning, because the text is translated. */
+bool pg_is_unconfirmed(const PGresult *notice);
+/* A WARNING of any kind. */
+bool pg_is_warning(const PGresult *notice);
+/* The error for such a commit: PAWL_EUNKNOWN with the SQLSTATE of a warning, 01000. */
+void pg_err_unconfirmed(struct pawl_err *err);
 
 /* A connection attempt that failed: tells unreachable from refused from no such database, by
  * SQLSTATE where the server sent one and by the state of things otherwise. Never shows a password.

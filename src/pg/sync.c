@@ -26,8 +26,11 @@ struct run {
     int64_t deadline_ms;
     int64_t until_us;
     bool cancelled;
-    bool copy_wanted; /* COPY FROM STDIN is what is asked for … */
-    bool copying;     /* … and the server waits for rows */
+    bool copy_wanted;        /* COPY FROM STDIN is what is asked for … */
+    bool copying;            /* … and the server waits for rows */
+    bool unconfirmed;        /* the commit gave up waiting for a synchronous standby */
+    bool *ret_unconfirmed;   /* borrowed; NULL: such a commit is an error */
+    PQnoticeReceiver former; /* whose place ours takes meanwhile; NULL: ours is not in place */
     int n_results;
     PGresult *last; /* owned; the last good result */
     int rc;         /* the first failure; err tells */
@@ -87,8 +90,9 @@ static void failed_result(struct run *run, const PGresult *r)
     pg_err_from_result(run->conn, r, true, &err);
     if (run->cancelled && err.code == PAWL_ETIMEOUT) {
         text_format_duration(run->deadline_ms * US_PER_MS, took);
-        err_set(&err, PAWL_ETIMEOUT, "%s took longer than %s and was cancelled", run->name, took);
+        err_set(&err, PAWL_ETIMEOUT, "the database did not answer within %s", took);
         memcpy(err.sqlstate, "57014", sizeof("57014"));
+        err_detail(&err, "%s was cancelled.", run->name);
         err_hint(
             &err,
             "The database may be busy, or another session may hold a lock; it changed nothing.");
@@ -189,10 +193,65 @@ static void no_answer(struct run *run)
     text_format_duration(run->deadline_ms * US_PER_MS, took);
     err_set(&err,
             PAWL_EUNKNOWN,
-            "the database did not answer to %s within %s, nor to its cancellation",
-            run->name,
+            "the database did not answer within %s, nor to the cancellation",
             took);
+    err_detail(&err, "%s was under way.", run->name);
     err_hint(&err, "It may or may not have happened. This connection cannot be used any more.");
+    fail(run, &err);
+}
+
+static void on_notice(void *data, const PGresult *notice)
+{
+    struct run *run = data;
+
+    run->unconfirmed |= pg_is_unconfirmed(notice);
+    run->former(NULL, notice);
+}
+
+/* The connection may be somebody else's, with a receiver of notices of its own. libpq tells that
+ * receiver but not its argument, so only one that has none can be put back: libpq's own, which calls
+ * the caller's notice processor, and ours. Any other stays, and hears of the warning itself. */
+static int listen_begin(struct run *run, struct pawl_err *err)
+{
+    PQnoticeReceiver former = PQsetNoticeReceiver(run->conn, NULL, NULL);
+    PQnoticeReceiver usual = sync_usual_receiver();
+
+    if (usual == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    if (former != usual && former != sync_silent)
+        return 0;
+    run->former = former;
+    PQsetNoticeReceiver(run->conn, on_notice, run);
+    return 0;
+}
+
+static void listen_end(const struct run *run)
+{
+    if (run->former != NULL)
+        PQsetNoticeReceiver(run->conn, run->former, NULL);
+}
+
+/* What the commit that came with the statement is worth; inside a transaction there was none. A
+ * statement that was cancelled and yet succeeded may have been faster than the cancel, or its commit
+ * gave up waiting, and client_min_messages keeps the warning away. */
+static void weigh_commit(struct run *run, int done)
+{
+    struct pawl_err err;
+
+    if (done > 0 && PQtransactionStatus(run->conn) != PQTRANS_IDLE)
+        return;
+    if (!run->unconfirmed && !(done > 0 && run->rc == 0 && run->cancelled))
+        return;
+    if (run->rc == 0 && run->ret_unconfirmed != NULL) {
+        *run->ret_unconfirmed = true;
+        return;
+    }
+    if (run->rc < 0 && run->rc != PAWL_EUNKNOWN)
+        return;
+    /* PAWL_EUNKNOWN: the backend was terminated while it waited. */
+    err_clear(&err);
+    pg_err_unconfirmed(&err);
+    run->rc = 0;
     fail(run, &err);
 }
 
@@ -209,6 +268,7 @@ static int finish(struct run *run, PGresult **ret_result, struct pawl_err *err)
         no_answer(run);
     else if (run->rc == 0 && (done < 0 || run->n_results == 0))
         failed_result(run, NULL);
+    weigh_commit(run, done);
     if (run->rc < 0) {
         PQclear(run->last);
         if (err)
@@ -249,16 +309,27 @@ static int not_sent(PGconn *conn, struct pawl_err *err)
     return why.code;
 }
 
+/* With an empty send buffer this cannot fail; with a dead connection nobody minds. */
+static void restore_blocking(PGconn *conn, bool was_nonblocking)
+{
+    if (!was_nonblocking)
+        (void)PQsetnonblocking(conn, 0);
+}
+
 static int run_it(PGconn *conn,
                   const struct stmt *stmt,
                   const struct params *params,
                   int64_t deadline_ms,
                   bool simple,
+                  bool *ret_unconfirmed,
                   PGresult **ret_result,
                   struct pawl_err *err)
 {
-    struct run run = {
-        .conn = conn, .sql = stmt->sql, .name = stmt->name, .deadline_ms = deadline_ms};
+    struct run run = {.conn = conn,
+                      .sql = stmt->sql,
+                      .name = stmt->name,
+                      .deadline_ms = deadline_ms,
+                      .ret_unconfirmed = ret_unconfirmed};
     int rc = check_idle(conn, stmt->name, err);
     bool was_nonblocking = PQisnonblocking(conn);
     int sent;
@@ -271,6 +342,11 @@ static int run_it(PGconn *conn,
     if (PQsetnonblocking(conn, 1) != 0) {
         pg_err_from_result(conn, NULL, false, err);
         return PAWL_ECONN;
+    }
+    rc = listen_begin(&run, err);
+    if (rc < 0) {
+        restore_blocking(conn, was_nonblocking);
+        return rc;
     }
     if (simple)
         sent = PQsendQuery(conn, stmt->sql);
@@ -288,9 +364,8 @@ static int run_it(PGconn *conn,
     } else {
         rc = not_sent(conn, err);
     }
-    /* With an empty send buffer this cannot fail; with a dead connection nobody minds. */
-    if (!was_nonblocking)
-        (void)PQsetnonblocking(conn, 0);
+    listen_end(&run);
+    restore_blocking(conn, was_nonblocking);
     return rc;
 }
 
@@ -301,7 +376,24 @@ int sync_exec_within(PGconn *conn,
                      PGresult **ret_result,
                      struct pawl_err *err)
 {
-    return run_it(conn, stmt, params, deadline_ms, false, ret_result, err);
+    return run_it(conn, stmt, params, deadline_ms, false, NULL, ret_result, err);
+}
+
+int sync_exec_unconfirmed(PGconn *conn,
+                          const struct stmt *stmt,
+                          const struct params *params,
+                          int64_t deadline_ms,
+                          PGresult **ret_result,
+                          bool *ret_unconfirmed,
+                          struct pawl_err *err)
+{
+    *ret_unconfirmed = false;
+    return run_it(conn, stmt, params, deadline_ms, false, ret_unconfirmed, ret_result, err);
+}
+
+void sync_err_unconfirmed(struct pawl_err *err)
+{
+    pg_err_unconfirmed(err);
 }
 
 int sync_exec(PGconn *conn,
@@ -310,7 +402,7 @@ int sync_exec(PGconn *conn,
               PGresult **ret_result,
               struct pawl_err *err)
 {
-    return run_it(conn, stmt, params, SYNC_DEADLINE_MS, false, ret_result, err);
+    return run_it(conn, stmt, params, SYNC_DEADLINE_MS, false, NULL, ret_result, err);
 }
 
 static int64_t copy_until_us(void)
@@ -329,8 +421,7 @@ static struct run copy_run(const struct sync_copy *copy)
 
 static void copy_over(const struct sync_copy *copy)
 {
-    if (!copy->was_nonblocking)
-        (void)PQsetnonblocking(copy->conn, 0);
+    restore_blocking(copy->conn, copy->was_nonblocking);
 }
 
 int sync_copy_begin(struct sync_copy *copy,
@@ -368,17 +459,22 @@ int sync_copy_put(struct sync_copy *copy, const void *data, size_t len, struct p
         return 0;
     if (sent < 0)
         return not_sent(copy->conn, err);
-    err_set(
-        err, PAWL_ETIMEOUT, "the database did not take the rows of %s in time", copy->stmt->name);
+    err_set(err, PAWL_ETIMEOUT, "the database did not take the rows in time");
+    err_detail(err, "%s was under way.", copy->stmt->name);
     return err_hint(err, "It may be busy, or another session may hold a lock; it changed nothing.");
 }
 
 int sync_copy_end(struct sync_copy *copy, const char *why, struct pawl_err *err)
 {
     struct run run = copy_run(copy);
-    int rc =
-        PQputCopyEnd(copy->conn, why) == 1 ? finish(&run, NULL, err) : not_sent(copy->conn, err);
+    struct pawl_err none;
+    int rc = listen_begin(&run, &none);
 
+    /* Rows of which nobody could say whether they last are not sent. */
+    if (rc < 0 && why == NULL)
+        why = none.message;
+    rc = PQputCopyEnd(copy->conn, why) == 1 ? finish(&run, NULL, err) : not_sent(copy->conn, err);
+    listen_end(&run);
     copy_over(copy);
     return rc;
 }
@@ -387,7 +483,7 @@ int sync_script(PGconn *conn, const char *sql, int64_t deadline_ms, struct pawl_
 {
     const struct stmt script = {.name = "the script", .sql = sql};
 
-    return run_it(conn, &script, NULL, deadline_ms, true, NULL, err);
+    return run_it(conn, &script, NULL, deadline_ms, true, NULL, NULL, err);
 }
 
 void sync_close(PGconn **conn)

@@ -25,7 +25,7 @@ void sync_close(PGconn **conn); /* for CLEANUP(); NULL accepted */
 
 /* One statement, unprepared so that it works behind any pooler. params may be NULL. ret_result may
  * be NULL when no rows are wanted. On failure err->code tells; PAWL_EUNKNOWN means the connection
- * broke after sending. Past its deadline the statement is cancelled: PAWL_ETIMEOUT, and the
+ * broke after sending, or no synchronous standby has confirmed the commit. Past its deadline the statement is cancelled: PAWL_ETIMEOUT, and the
  * connection can be used again. A COMMIT that the server answers with ROLLBACK is PAWL_EFAILED. */
 int sync_exec(PGconn *conn,
               const struct stmt *stmt,
@@ -39,6 +39,19 @@ int sync_exec_within(PGconn *conn,
                      int64_t deadline_ms,
                      PGresult **ret_result,
                      struct pawl_err *err) MUST_CHECK;
+
+/* The same, but a commit that no synchronous standby has confirmed is no error: *ret_unconfirmed is
+ * true, the result is there, and the connection can be used. It is known once a later commit on this
+ * connection that wrote something was confirmed: the standby takes them in order. */
+int sync_exec_unconfirmed(PGconn *conn,
+                          const struct stmt *stmt,
+                          const struct params *params,
+                          int64_t deadline_ms,
+                          PGresult **ret_result,
+                          bool *ret_unconfirmed,
+                          struct pawl_err *err) MUST_CHECK;
+/* The error of such a commit: PAWL_EUNKNOWN with the SQLSTATE of a warning, 01000. */
+void sync_err_unconfirmed(struct pawl_err *err);
 
 /* One COPY FROM STDIN: begin, then put as often as wanted, then end. Between a begin that succeeded and its end the connection takes
  * nothing else. Each call has SYNC_DEADLINE_MS. */

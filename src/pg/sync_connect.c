@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include <poll.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "pg/hosts.h"
 #include "pg/sqlstate.h"
 #include "pg/sync.h"
 #include "pg/sync_wait.h"
@@ -74,10 +76,26 @@ int sync_flush(PGconn *conn, int64_t until_us)
     return left == 0 ? 1 : -1;
 }
 
-static void silence(void *data, const PGresult *notice)
+void sync_silent(void *data, const PGresult *notice)
 {
     (void)data;
     (void)notice;
+}
+
+PQnoticeReceiver sync_usual_receiver(void)
+{
+    static _Atomic(PQnoticeReceiver) usual; /* the same for all connections of a process */
+    PQnoticeReceiver found = atomic_load(&usual);
+
+    if (found == NULL) {
+        /* No connection: what is wrong with it is found before anything is looked up. */
+        PGconn *conn = PQconnectStart("=");
+
+        found = conn != NULL ? PQsetNoticeReceiver(conn, NULL, NULL) : NULL;
+        PQfinish(conn);
+        atomic_store(&usual, found);
+    }
+    return found;
 }
 
 int server_version_check(int version, struct pawl_err *err)
@@ -130,7 +148,7 @@ attempt(const struct target *target, int64_t until_us, PGconn **ret_conn, struct
     int rc = 0;
 
     if (conn) {
-        PQsetNoticeReceiver(conn, silence, NULL);
+        PQsetNoticeReceiver(conn, sync_silent, NULL);
         PQsetErrorVerbosity(conn, PQERRORS_VERBOSE); /* for pg_err_from_connect */
     }
     if (!conn || PQstatus(conn) == CONNECTION_BAD)
@@ -169,12 +187,26 @@ static int64_t timeout_us(const struct target *target)
     return seconds * US_PER_S;
 }
 
-/* The same as on every list of hosts: the first that lets us in. Of several failures the one that
- * says most. */
+/* Among several hosts the primary is looked for, unless the target says itself what it wants
+ * (target_session_attrs). A single standby is good enough to read from. */
+static int check_role(const struct target *target, size_t n, PGconn **conn, struct pawl_err *err)
+{
+    int rc = 0;
+
+    if (n > 1 && !target_value(target, "target_session_attrs"))
+        rc = host_check_writable(*conn, err);
+    if (rc < 0)
+        sync_close(conn);
+    return rc;
+}
+
+/* The same as on every list of hosts: the first that lets us in. */
 static int round_of(const struct target *target, size_t n, PGconn **ret_conn, struct pawl_err *err)
 {
     struct arena arena;
     struct target one;
+    struct host_errors errors = {0};
+    char label[HOST_LABEL_MAX];
     struct pawl_err why;
     int rc = 0;
 
@@ -184,12 +216,17 @@ static int round_of(const struct target *target, size_t n, PGconn **ret_conn, st
         if ((rc = target_host(target, i, &arena, &one, &why)) == 0)
             rc = attempt(&one, now_us() + timeout_us(target), ret_conn, &why);
         if (rc == 0)
+            rc = check_role(target, n, ret_conn, &why);
+        if (rc == 0)
             break;
-        if (i == 0 || err->code == PAWL_ECONN)
-            *err = why;
+        host_label(target, i, label);
+        host_errors_add(&errors, label, &why);
     }
     arena_deinit(&arena);
-    return rc == 0 ? 0 : err->code;
+    if (rc == 0)
+        return 0;
+    host_errors_tell(&errors, n, err);
+    return err->code;
 }
 
 int sync_connect(const struct target *target, PGconn **ret_conn, struct pawl_err *err)

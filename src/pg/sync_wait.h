@@ -1,4 +1,4 @@
-/* sync_wait: waiting for a connection's socket with a deadline, for sync.h alone. Signals do not
+/* sync_wait: waiting for a connection's socket with a deadline, and receivers of notices, for sync.h alone. Signals do not
  * end a wait. */
 #ifndef PG_SYNC_WAIT_H
 #define PG_SYNC_WAIT_H
@@ -7,7 +7,12 @@
 
 #include <libpq-fe.h>
 
-/* All of them: 1 when it happened, 0 when until_us (monotonic) came first, -1 when the connection
+/* The receiver of notices of connections made here: drops them. Its argument is not used. */
+void sync_silent(void *data, const PGresult *notice);
+/* The one that libpq gives to every connection; its argument is NULL. NULL: no memory. */
+PQnoticeReceiver sync_usual_receiver(void);
+
+/* The rest: 1 when it happened, 0 when until_us (monotonic) came first, -1 when the connection
  * is lost. */
 
 /* POLLIN, POLLOUT or both, in poll(2)'s terms. */

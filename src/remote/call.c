@@ -89,13 +89,20 @@ void call_cancel(struct call *call)
 }
 
 /* The owner hears of it, once. */
-static void tell(struct call *call, enum rpc_status status, const char *message)
+static void
+tell(struct call *call, enum rpc_status status, const char *message, enum call_done done)
 {
     if (call->gone)
         return;
     call->gone = true;
-    call->options.ops->ended(call->options.data,
-                             &(struct call_end){.status = status, .message = message});
+    call->options.ops->ended(
+        call->options.data, &(struct call_end){.status = status, .message = message, .done = done});
+}
+
+/* Of a call whose end was not said by the server. */
+static enum call_done done_of(const struct call *call)
+{
+    return call->whole ? CALL_UNKNOWN : CALL_UNTOUCHED;
 }
 
 void call_fail(struct call *call, enum rpc_status status, const char *message)
@@ -104,7 +111,7 @@ void call_fail(struct call *call, enum rpc_status status, const char *message)
         return;
     let_go(call);
     call->gone = false;
-    tell(call, status, message);
+    tell(call, status, message, done_of(call));
 }
 
 /* --- what comes --- */
@@ -141,6 +148,8 @@ void call_header(
         call->status = status < 0 || status >= RPC_STATUS_COUNT ? RPC_UNKNOWN : status;
     } else if (is(name, name_len, "grpc-message")) {
         rpc_message_decode((const char *)value, len, call->message);
+    } else if (is(name, name_len, RPC_DONE_TRAILER)) {
+        call->said_done = is(value, len, RPC_DONE_NO) ? CALL_REFUSED : CALL_UNKNOWN;
     } else if (is(name, name_len, "grpc-encoding")) {
         call->reader.gzip = is(value, len, "gzip");
     }
@@ -204,6 +213,13 @@ static enum rpc_status status_of_http(int status)
     }
 }
 
+/* With such a status a proxy, or what is no gRPC server, has passed nothing on. */
+static bool is_turned_away(int http_status)
+{
+    return http_status == 400 || http_status == 401 || http_status == 403 || http_status == 404 ||
+           http_status == 405 || http_status == 415;
+}
+
 static void end_without_status(struct call *call, uint32_t code)
 {
     char text[128];
@@ -213,25 +229,54 @@ static void end_without_status(struct call *call, uint32_t code)
                  sizeof(text),
                  "the server answered with HTTP status %d, and not with gRPC",
                  call->http_status);
-        tell(call, status_of_http(call->http_status), text);
+        tell(call,
+             status_of_http(call->http_status),
+             text,
+             is_turned_away(call->http_status) ? CALL_REFUSED : done_of(call));
         return;
     }
     switch (code) {
     case NGHTTP2_REFUSED_STREAM:
-        tell(call, RPC_UNAVAILABLE, "the server refused the call without looking at it");
+        tell(call,
+             RPC_UNAVAILABLE,
+             "the server refused the call without looking at it",
+             CALL_UNTOUCHED);
         return;
     case NGHTTP2_CANCEL:
-        tell(call, RPC_CANCELLED, "the server cancelled the call");
+        tell(call, RPC_CANCELLED, "the server cancelled the call", done_of(call));
         return;
     case NGHTTP2_ENHANCE_YOUR_CALM:
-        tell(call, RPC_RESOURCE_EXHAUSTED, "the server wants us to be calmer");
+        tell(call, RPC_RESOURCE_EXHAUSTED, "the server wants us to be calmer", done_of(call));
         return;
     default:
         snprintf(text,
                  sizeof(text),
                  "the call ended without a status (%s)",
                  nghttp2_http2_strerror(code));
-        tell(call, RPC_INTERNAL, text);
+        tell(call, RPC_INTERNAL, text, done_of(call));
+    }
+}
+
+/* Where the server does not say: statuses that are given to a call before it is done. The others are also those of a
+ * proxy that lost the server, or of a deadline that passed in the middle. */
+static enum call_done done_of_status(const struct call *call)
+{
+    if (call->said_done != CALL_UNSAID)
+        return call->said_done;
+    switch (call->status) {
+    case RPC_INVALID_ARGUMENT:
+    case RPC_NOT_FOUND:
+    case RPC_ALREADY_EXISTS:
+    case RPC_PERMISSION_DENIED:
+    case RPC_RESOURCE_EXHAUSTED:
+    case RPC_FAILED_PRECONDITION:
+    case RPC_ABORTED:
+    case RPC_OUT_OF_RANGE:
+    case RPC_UNIMPLEMENTED:
+    case RPC_UNAUTHENTICATED:
+        return CALL_REFUSED;
+    default:
+        return CALL_UNKNOWN;
     }
 }
 
@@ -245,9 +290,9 @@ void call_closed(struct call *call, uint32_t code)
         end_without_status(call, code);
     else if (call->status == RPC_OK &&
              (frame_partial(&call->reader) || (!call->options.streams && call->n_messages != 1)))
-        tell(call, RPC_INTERNAL, "the server answered OK without a whole message");
+        tell(call, RPC_INTERNAL, "the server answered OK without a whole message", CALL_UNKNOWN);
     else
-        tell(call, (enum rpc_status)call->status, call->message);
+        tell(call, (enum rpc_status)call->status, call->message, done_of_status(call));
     session->n_calls--;
     call_free(call);
 }

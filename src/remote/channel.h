@@ -5,7 +5,7 @@
  *
  * A call is started only while the channel is up, and ends with the connection it was started on: what shall survive that
  * is started again by its owner. A server that says goodbye (GOAWAY) keeps the calls it has, while new ones go out on a new
- * connection. Everything on the loop's thread. Callbacks may start and cancel calls and close the channel; nothing is
+ * connection: `up` may come while such a call is still under way, and `down` when only the new connection failed. Everything on the loop's thread. Callbacks may start and cancel calls and close the channel; nothing is
  * sent or freed under their feet: that is the channel's turn, before the loop sleeps.
  */
 #ifndef REMOTE_CHANNEL_H
@@ -58,10 +58,19 @@ void channel_close(struct channel *channel, void (*closed)(void *data), void *da
 
 /* --- calls --- */
 
+/* What is known about the effects of a call that did not end with OK. */
+enum call_done {
+    CALL_UNSAID,    /* never in a call_end */
+    CALL_UNTOUCHED, /* no server has looked at it: not done, and it may be made again */
+    CALL_REFUSED,   /* not done, for the reason that the server gives */
+    CALL_UNKNOWN,   /* a server had it, and nobody knows what became of it */
+};
+
 struct call_end {
     enum rpc_status status;
     const char
         *message; /* the server's words, or ours; "" for none. Lives for the call of `ended` */
+    enum call_done done;
 };
 
 struct call_ops {

@@ -72,7 +72,9 @@ struct call {
     int http_status;
     int status; /* grpc-status; -1: not seen yet */
     bool not_grpc;
-    bool gone; /* nobody wants to hear of it any more */
+    enum call_done said_done; /* by the server */
+    bool whole; /* the request was handed over to its end: a server runs nothing before that */
+    bool gone;  /* nobody wants to hear of it any more */
     char message[RPC_MESSAGE_MAX + 1];
 };
 

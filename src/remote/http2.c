@@ -188,8 +188,10 @@ static ssize_t read_cb(nghttp2_session *h2,
     (void)data;
     size_t n = queue_take(&call->out, out, len);
 
-    if (call->out.len == 0)
+    if (call->out.len == 0) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
+        call->whole = true;
+    }
     return (ssize_t)n;
 }
 

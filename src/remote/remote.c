@@ -60,7 +60,9 @@ static void init_handles(struct remote *r)
     uv_timer_init(r->loop, &r->drain);
     uv_timer_init(r->loop, &r->again);
     uv_timer_init(r->loop, &r->resend);
+    uv_timer_init(r->loop, &r->rest);
     r->turn.data = r->beat.data = r->drain.data = r->again.data = r->resend.data = r;
+    r->rest.data = r;
 }
 
 struct remote *
@@ -177,11 +179,18 @@ static void close_all(struct remote *r)
     remote_stream_close(r);
     r->state = REMOTE_CLOSING;
     r->left = remote_held(r);
+    if (r->left > 0)
+        log_warn(r->options.log,
+                 "worker_stop",
+                 LOG_INT("left", r->left),
+                 LOG_INT("running", r->n_running),
+                 LOG_STR("then", "another worker gets them when their lease is over"));
     close_handle(r, (uv_handle_t *)&r->turn);
     close_handle(r, (uv_handle_t *)&r->beat);
     close_handle(r, (uv_handle_t *)&r->drain);
     close_handle(r, (uv_handle_t *)&r->again);
     close_handle(r, (uv_handle_t *)&r->resend);
+    close_handle(r, (uv_handle_t *)&r->rest);
     r->n_closing++;
     channel_close(r->channel, on_channel_closed, r);
     r->channel = NULL;
@@ -198,10 +207,7 @@ static void end_running(struct remote *r)
 
 static void on_report_too_late(uv_timer_t *timer)
 {
-    struct remote *r = timer->data;
-
-    log_error(r->options.log, "worker_stop", LOG_INT("left", remote_held(r)));
-    close_all(r);
+    close_all(timer->data);
 }
 
 static void on_drain_over(uv_timer_t *timer)

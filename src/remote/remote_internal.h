@@ -88,8 +88,10 @@ struct remote {
     uv_prepare_t turn;
     uv_timer_t beat;
     uv_timer_t drain;
-    uv_timer_t again;  /* the stream, after it was refused */
-    uv_timer_t resend; /* reports, likewise */
+    uv_timer_t again;     /* the stream, after it was refused */
+    uv_timer_t resend;    /* reports, likewise */
+    uv_timer_t rest;      /* nothing is started while it runs */
+    unsigned short_times; /* in a row that this process was too short of something to start a job */
     size_t n_closing;
     struct remote_stats stats;
 };

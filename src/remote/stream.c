@@ -5,6 +5,7 @@
 
 #include "remote/remote_internal.h"
 
+#define SHORT_MAX   5 /* starts in vain before jobs are given back */
 #define STREAM_PATH "/pawl.v1.WorkerService/StreamJobs"
 
 static char *unconst(const char *text)
@@ -116,6 +117,32 @@ void remote_release_buffered(struct remote *r)
 
 /* --- handing out --- */
 
+static void on_rested(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that follows tries */
+}
+
+/* This process lacks what a start needs, which is no fault of the job's. It is tried again in a moment: given back at once, it
+ * would come back at once. What still cannot be started then goes back with its attempt, for others to run. */
+static void be_short(struct remote *r, struct remote_slot *slot, struct pawl_err *err)
+{
+    if (r->short_times == 0) { /* else it was said */
+        err_hint(err, HANDS_SHORT_HINT);
+        log_error_err(r->options.log,
+                      "job_run",
+                      err,
+                      LOG_INT("job", slot->run.job.id),
+                      LOG_STR("then", "jobs are given back until one can be started"));
+    }
+    list_remove(&slot->link);
+    r->n_running--;
+    list_unshift(&r->buffered, &slot->link);
+    r->n_buffered++;
+    uv_timer_start(&r->rest, on_rested, remote_backoff_ms(r->short_times), 0);
+    if (++r->short_times > SHORT_MAX)
+        remote_release_buffered(r);
+}
+
 static void hand_out(struct remote *r, struct remote_slot *slot)
 {
     struct hands *hands = r->options.hands;
@@ -125,10 +152,16 @@ static void hand_out(struct remote *r, struct remote_slot *slot)
     r->n_buffered--;
     list_push(&r->running, &slot->link);
     r->n_running++;
-    if (r->options.started != NULL)
-        r->options.started(r->options.data, &slot->run.job);
-    if (hands->ops->run(hands, &slot->run, &err) == 0)
+    if (hands->ops->run(hands, &slot->run, &err) == 0) {
+        r->short_times = 0;
+        if (r->options.started != NULL)
+            r->options.started(r->options.data, &slot->run.job);
         return;
+    }
+    if (hands_are_short(&err)) {
+        be_short(r, slot, &err);
+        return;
+    }
     remote_on_finished(
         r,
         &slot->run,
@@ -141,7 +174,8 @@ void remote_dispatch(struct remote *r)
     size_t most = r->options.concurrency + hands->queue_max;
     bool any = false;
 
-    while (r->state == REMOTE_WORKING && r->n_running < most && !list_empty(&r->buffered)) {
+    while (r->state == REMOTE_WORKING && r->n_running < most && !list_empty(&r->buffered) &&
+           !uv_is_active((uv_handle_t *)&r->rest)) {
         hand_out(r, slot_of_remote_link(r->buffered.next));
         any = true;
     }

@@ -4,10 +4,14 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "serve/api/accept.h"
 #include "serve/api/api.h"
 #include "serve/dispatch/dispatch.h"
+#include "store/statements.h"
 
-#define GOODBYE_MS  2000   /* for connections to close after everything is settled */
+/* For calls that are under way to be answered, and connections to close, after everything is settled: a call that came
+ * last may wait for a flush that is under way, and then for its own. */
+#define GOODBYE_MS  (2 * ACCEPT_DEADLINE_MS)
 #define SETTLE_MS   5000   /* for what workers reported last, when the database is away */
 #define JOBS_MAX    100000 /* in the hands of all workers together */
 #define POLL_MS     200
@@ -150,6 +154,8 @@ static int open_api(struct serve_app *app, struct pawl_err *err)
     return api_new(&(struct api_options){.loop = app->loop,
                                          .server = app->server,
                                          .target = app->target,
+                                         .primary = &app->primary,
+                                         .worker = coordinator_worker(app->coordinator),
                                          .tokens = tokens,
                                          .unprepared = o->unprepared,
                                          .log = app->log,
@@ -170,6 +176,7 @@ static int open_engine(struct serve_app *app, struct pawl_err *err)
         coordinator_new(app->loop,
                         &(struct coordinator_options){
                             .target = o->target,
+                            .primary = &app->primary,
                             .hands = dispatch_hands(app->dispatch),
                             .concurrency = JOBS_MAX,
                             .lease_ms = o->lease_ms,
@@ -190,19 +197,22 @@ static int open_engine(struct serve_app *app, struct pawl_err *err)
     return app->coordinator != NULL ? 0 : err->code;
 }
 
-/* Ready is one whose database answers. */
+/* Ready is one whose database answers, and commits. */
 static void on_look(uv_timer_t *timer)
 {
     struct serve_app *app = timer->data;
-    bool ready = coordinator_connected(app->coordinator) && dispatch_connected(app->dispatch) &&
-                 api_ready(app->api);
+    bool connected = coordinator_connected(app->coordinator) && dispatch_connected(app->dispatch);
+    const char *why = connected ? api_why_not(app->api) : "there is no connection to the database";
 
-    if (app->state != SERVE_RUNNING || ready == app->ready)
+    if (app->state != SERVE_RUNNING || why == app->why)
         return;
-    app->ready = ready;
-    if (health_set(server_health(app->server), "", ready) < 0)
+    app->why = why;
+    if (server_set_ready(app->server, why) < 0)
         log_warn(app->log, "health", LOG_STR("why", "out of memory"));
-    log_info(app->log, "ready", LOG_BOOL("ready", ready));
+    if (why == NULL)
+        log_info(app->log, "ready", LOG_BOOL("ready", true));
+    else
+        log_warn(app->log, "ready", LOG_BOOL("ready", false), LOG_STR("why", why));
 }
 
 static int start_listening(struct serve_app *app, struct pawl_err *err)
@@ -228,6 +238,8 @@ int serve_app_start(uv_loop_t *loop,
     app->loop = loop;
     app->log = options->log;
     app->target = options->target;
+    primary_init(&app->primary, STMT(server_identity), app->log);
+    app->why = "the server starts";
     app->started_us = clock_mono_us(&clock_system);
     uv_timer_init(loop, &app->look);
     app->look.data = app;
@@ -235,7 +247,7 @@ int serve_app_start(uv_loop_t *loop,
     int rc = open_server(app, err);
 
     if (rc == 0)
-        rc = health_set(server_health(app->server), "", false);
+        rc = server_set_ready(app->server, app->why);
     if (rc == 0)
         rc = open_engine(app, err);
     if (rc == 0)

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "engine/coordinator.h"
+#include "pg/primary.h"
 #include "pg/target.h"
 #include "serve/api/rules.h"
 #include "serve/server.h"
@@ -59,6 +60,7 @@ struct serve_app {
     uv_loop_t *loop;
     struct log *log;
     const struct target *target;
+    struct primary primary; /* of all its connections */
     struct server *server;
     struct tls *tls; /* NULL: none */
     struct coordinator *coordinator;
@@ -67,9 +69,9 @@ struct serve_app {
     enum serve_state state;
     int64_t started_us; /* steady clock */
     uv_timer_t look;    /* whether it is ready */
-    bool ready;
-    bool insist;   /* it was told twice to stop */
-    int n_closing; /* parts that are not closed yet */
+    const char *why;    /* static; why it is not. NULL: it is */
+    bool insist;        /* it was told twice to stop */
+    int n_closing;      /* parts that are not closed yet */
     size_t left;
 };
 

@@ -30,6 +30,7 @@ struct server {
     struct collector collectors[SERVER_METRICS_MAX];
     size_t n_collectors;
     struct http_route routes[3];
+    const char *why; /* static; why it is not ready, if it is not */
     uv_timer_t grace;
     bool stopping;
     int closing; /* parts that are not closed yet */
@@ -57,7 +58,13 @@ static void handle_ready(struct http_exchange *exchange, void *data)
     if (health_serving(server->health, ""))
         http_reply_text(exchange, 200, "ready");
     else
-        http_reply_text(exchange, 503, "not ready");
+        http_reply_text(exchange, 503, "not ready: %s", server->why);
+}
+
+int server_set_ready(struct server *server, const char *why)
+{
+    server->why = why ? why : "the server stops"; /* which is all that can come between */
+    return health_set(server->health, "", why == NULL);
 }
 
 static void net_metrics(const struct net *net, struct buf *out)
@@ -127,6 +134,7 @@ int server_new(const struct server_options *options,
     if (!server)
         return err_set(err, PAWL_ENOMEM, "no memory for the server");
     server->options = *options;
+    server->why = "the server stops";
     server->http.limits = &server->options.limits;
     server->http.net = &server->net;
     server->http.queued.max = (size_t)server->options.limits.output_bytes;
@@ -225,19 +233,20 @@ static void grace_cb(uv_timer_t *timer)
 {
     struct server *server = timer->data;
 
-    rpc_end_all(server->rpc, RPC_UNAVAILABLE, "the server stops; connect again");
+    rpc_end_all(server->rpc);
 }
 
 void server_quiesce(struct server *server)
 {
-    net_close_listeners(&server->net);
-    health_shutdown(server->health);
+    server->why = "the server stops";
+    health_shutdown(server->health); /* first: who watches hears why */
+    net_quiesce(&server->net);
 }
 
 void server_stop(struct server *server, int64_t grace_ms, void (*stopped)(void *data), void *data)
 {
     if (server->stopping) {
-        rpc_end_all(server->rpc, RPC_UNAVAILABLE, "the server stops; connect again");
+        rpc_end_all(server->rpc);
         net_kill(&server->net);
         return;
     }

@@ -58,7 +58,11 @@ void server_guard_metrics(struct server *server,
                           bool (*allows)(struct http_exchange *exchange, void *data),
                           void *data);
 
-/* No new connections, and health says so; those that are open go on as if nothing had happened. */
+/* What /ready and the health service say of the server as a whole. why: in a few words, static; NULL: it is ready. */
+int server_set_ready(struct server *server, const char *why) MUST_CHECK;
+
+/* No new connections, and health says so. Connections that no call keeps are asked to go (GOAWAY): what is on them is
+ * finished, new calls go elsewhere. The others go on as if nothing had happened. */
 void server_quiesce(struct server *server);
 
 /*

@@ -1,6 +1,8 @@
 /* claim: binding and reading the statements about leases. */
 #include "store/claim.h"
 
+#include <string.h>
+
 #include "pg/result.h"
 
 void claim_renew_bind(struct params *p,
@@ -29,6 +31,11 @@ const char *claim_renew_cancelled(const PGresult *r, int row)
     return result_is_null(r, row, 1) ? NULL : result_text(r, row, 1);
 }
 
+bool claim_renew_renewed(const PGresult *r, int row)
+{
+    return result_bool(r, row, 2);
+}
+
 void claim_turn_bind(struct params *p, const char *queue)
 {
     params_text(p, queue);
@@ -39,9 +46,25 @@ bool claim_turn_row(const PGresult *r)
     return result_bool(r, 0, 0);
 }
 
-void claim_sweep_bind(struct params *p, int32_t limit)
+void claim_sweep_bind(struct params *p, int32_t limit, const struct claim_job *only)
 {
     params_i32(p, limit);
+    params_uuid(p, only != NULL ? &only->token : NULL);
+    params_i64(p, only != NULL ? only->id : 0);
+}
+
+int claim_sweep_said(const PGresult *r, bool *ret_lanes, bool *ret_more)
+{
+    int n = PQntuples(r);
+
+    *ret_lanes = *ret_more = false;
+    for (; n > 0 && result_i64(r, n - 1, 0) == 0; n--) {
+        if (strcmp(result_text(r, n - 1, 1), "more") == 0)
+            *ret_more = true;
+        else
+            *ret_lanes = true;
+    }
+    return n;
 }
 
 void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **ret_state)
@@ -56,4 +79,22 @@ bool claim_sweep_orphans(const PGresult *r, int row, bool *ret_cancel)
         return false;
     *ret_cancel = result_bool(r, row, 2);
     return true;
+}
+
+struct claim_job claim_sweep_first_row(const PGresult *r, int row)
+{
+    return (struct claim_job){.token = result_uuid(r, row, 0), .id = result_i64(r, row, 1)};
+}
+
+void claim_sweep_park_bind(struct params *p, const struct claim_job *job, const char *error)
+{
+    params_uuid(p, &job->token);
+    params_i64(p, job->id);
+    params_text(p, error);
+}
+
+void claim_sweep_aside_bind(struct params *p, const struct claim_job *job)
+{
+    params_uuid(p, &job->token);
+    params_i64(p, job->id);
 }

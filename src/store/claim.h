@@ -24,16 +24,36 @@ void claim_renew_bind(struct params *p,
                       int64_t lease_ms,
                       const struct worker_beat *beat);
 struct uuid claim_renew_row(const PGresult *r, int row);
+/* False: it is there, and another transaction holds it: the next renewal tells. */
+bool claim_renew_renewed(const PGresult *r, int row);
 /* Whose end was asked for: ids with commas between them, in the result; NULL: none. */
 const char *claim_renew_cancelled(const PGresult *r, int row);
 
 void claim_turn_bind(struct params *p, const char *queue);
 bool claim_turn_row(const PGresult *r);
 
-void claim_sweep_bind(struct params *p, int32_t limit);
+/* A job and the claim that it is of. */
+struct claim_job {
+    struct uuid token;
+    int64_t id;
+};
+
+/* only: NULL, or this one alone. */
+void claim_sweep_bind(struct params *p, int32_t limit, const struct claim_job *only);
+/* What a sweep says beside the jobs: lanes have to be mended, there are more than its limit. Returns
+ * how many jobs it took back; their rows come first. */
+int claim_sweep_said(const PGresult *r, bool *ret_lanes, bool *ret_more);
 /* ret_state points into the result. */
 void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **ret_state);
 /* Whether it is over and had children; `cancel`: those that are left end with it. */
 bool claim_sweep_orphans(const PGresult *r, int row, bool *ret_cancel);
+
+/* What a sweep of one would begin with; at most two rows. */
+#define CLAIM_SWEEP_FIRST_MAX 2
+struct claim_job claim_sweep_first_row(const PGresult *r, int row);
+
+/* Whether it was parked is whether there is a row. */
+void claim_sweep_park_bind(struct params *p, const struct claim_job *job, const char *error);
+void claim_sweep_aside_bind(struct params *p, const struct claim_job *job);
 
 #endif

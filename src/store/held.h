@@ -34,7 +34,8 @@ void held_put_bind(struct params *p,
                    const char *const *workers,
                    const int64_t *left_ms,
                    size_t n);
-/* A job whose lease is not over; 0: none, its is. */
+/* A job whose lease is not over; 0: none, its is; negative: a job that another transaction holds, and
+ * nothing was done. */
 int64_t held_put_row(const PGresult *r, int row);
 
 void held_take_bind(struct params *p, const struct held_job *jobs, size_t n, int64_t lease_ms);

@@ -98,36 +98,71 @@ void job_enqueue_read(const PGresult *r, int64_t *ret_ids)
         ret_ids[i] = result_i64(r, i, 0);
 }
 
-void job_claim_bind(struct params *p, const struct job_claim *claim)
-{
+/* Where a claim starts, level by level of the index. */
+struct levels {
     const int64_t *due[2 * JOB_PRIORITIES];
     int64_t ids[2 * JOB_PRIORITIES];
     int16_t priorities[2 * JOB_PRIORITIES];
-    size_t n = 0;
+    size_t n;
+};
 
-    /* The statement wants the most urgent first. */
+/* The statements want the most urgent first. */
+static void levels_fill(struct levels *levels, const struct job_claim *claim)
+{
+    levels->n = 0;
     for (int i = JOB_PRIORITIES - 1; i >= 0; i--) {
         if (claim->lanes) {
-            due[n] = &claim->lane_from[i].due_us;
-            ids[n] = claim->lane_from[i].id;
-            priorities[n++] = (int16_t)(PRIORITY_IN_LANE + i);
+            levels->due[levels->n] = &claim->lane_from[i].due_us;
+            levels->ids[levels->n] = claim->lane_from[i].id;
+            levels->priorities[levels->n++] = (int16_t)(PRIORITY_IN_LANE + i);
         }
-        due[n] = &claim->from[i].due_us;
-        ids[n] = claim->from[i].id;
-        priorities[n++] = (int16_t)i;
+        levels->due[levels->n] = &claim->from[i].due_us;
+        levels->ids[levels->n] = claim->from[i].id;
+        levels->priorities[levels->n++] = (int16_t)i;
     }
+}
+
+void job_claim_bind(struct params *p, const struct job_claim *claim)
+{
+    struct levels levels;
+
+    levels_fill(&levels, claim);
     params_text(p, claim->queue);
     params_text_array(p, claim->kinds, claim->n_kinds);
     params_i32(p, claim->limit);
     params_uuid(p, &claim->token);
     params_uuid(p, &claim->worker);
     params_i64(p, claim->lease_ms);
-    params_time_array(p, due, n);
-    params_i64_array(p, ids, n);
+    params_time_array(p, levels.due, levels.n);
+    params_i64_array(p, levels.ids, levels.n);
     if (claim->lanes) {
-        params_i16_array(p, priorities, n);
+        params_i16_array(p, levels.priorities, levels.n);
         params_i32(p, claim->together > 0 ? claim->together : 1);
     }
+}
+
+void job_suspect_bind(struct params *p, const struct job_suspect *suspect)
+{
+    struct levels levels;
+
+    levels_fill(&levels, suspect->claim);
+    params_text(p, suspect->claim->queue);
+    params_text_array(p, suspect->kinds, suspect->n_kinds);
+    params_time_array(p, levels.due, levels.n);
+    params_i64_array(p, levels.ids, levels.n);
+    params_i16_array(p, levels.priorities, levels.n);
+    params_i64(p, suspect->sure_id);
+    params_text(p, suspect->why);
+    params_text(p, suspect->worker);
+}
+
+bool job_suspect_row(const PGresult *r, int64_t *ret_id, const char **ret_why)
+{
+    if (PQntuples(r) == 0)
+        return false;
+    *ret_id = result_i64(r, 0, 0);
+    *ret_why = result_is_null(r, 0, 1) ? NULL : result_text(r, 0, 1);
+    return true;
 }
 
 int64_t job_claim_id(const PGresult *r, int row)
@@ -231,6 +266,20 @@ void job_settle_bind(struct params *p,
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
     params_text_array(p, lines, n);
+}
+
+void job_park_bind(struct params *p,
+                   const struct job_settle *item,
+                   const char *worker,
+                   const struct uuid *ended,
+                   size_t n_ended)
+{
+    params_i64(p, item->job->id);
+    params_uuid(p, &item->job->token);
+    params_text(p, item->outcome.error);
+    params_text(p, worker);
+    params_i64(p, item->outcome.run_us);
+    params_uuid_array(p, ended, n_ended);
 }
 
 /* All results as one piece of bytes, and where each begins, from 1, and how long it is. When there
@@ -347,6 +396,28 @@ void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **r
 {
     *ret_item = (size_t)result_i64(r, row, 0) - 1;
     *ret_state = result_text(r, row, 1);
+}
+
+void job_locked_bind(struct params *p, const struct job_settle *const *items, size_t n)
+{
+    int64_t *ids = arena_new_array(p->arena, n, int64_t);
+    struct uuid *tokens = arena_new_array(p->arena, n, struct uuid);
+
+    if (ids == NULL || tokens == NULL) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = items[i]->job->id;
+        tokens[i] = items[i]->job->token;
+    }
+    params_i64_array(p, ids, n);
+    params_uuid_array(p, tokens, n);
+}
+
+size_t job_locked_row(const PGresult *r, int row)
+{
+    return (size_t)result_i64(r, row, 0) - 1;
 }
 
 void job_show_bind(struct params *p, int64_t id)

@@ -134,6 +134,21 @@ bool job_claim_together(const PGresult *r, int row);
 bool job_claim_along(const PGresult *r, int row);
 int64_t job_claim_due(const PGresult *r, int row);
 
+/* The job that a claim of one would take, of which that failed. */
+struct job_suspect {
+    const struct job_claim *claim; /* queue, where it started, and whether with lanes */
+    const char *const *kinds;
+    size_t n_kinds;
+    int64_t sure_id;    /* this one is parked without a try; 0: none */
+    const char *why;    /* it failed */
+    const char *worker; /* name */
+};
+
+void job_suspect_bind(struct params *p, const struct job_suspect *suspect);
+/* false: there is no such job. ret_why: it is parked, with that as its error; NULL: its claim did not fail. Points into the
+ * result. */
+bool job_suspect_row(const PGresult *r, int64_t *ret_id, const char **ret_why);
+
 /* One job's outcome on its way to the database. */
 struct job_settle {
     const struct job *job;  /* id and token */
@@ -150,8 +165,19 @@ void job_settle_bind(struct params *p,
 /* ret_item: index into `items`; one that no row names was stale. ret_state points into the result.
  */
 void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state);
+
+/* Which of them another transaction holds up: each row names one, as an index into `items`. */
+void job_locked_bind(struct params *p, const struct job_settle *const *items, size_t n);
+size_t job_locked_row(const PGresult *r, int row);
 /* Of job_settle and job_settle_step: ms until the job is due again, INT64_MAX: not by itself. */
 int64_t job_settle_due_ms(const PGresult *r, int row);
+
+/* One whose outcome was refused, as it is and as a failure. */
+void job_park_bind(struct params *p,
+                   const struct job_settle *item,
+                   const char *worker,
+                   const struct uuid *ended,
+                   size_t n_ended);
 
 /* The same for outcomes with which machines go on (NEXT, AWAIT, SPAWN, WAIT_ON). sticky[i]: item i
  * keeps its claim and goes on here. */

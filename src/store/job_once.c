@@ -59,6 +59,11 @@ void tx_lock_timeout_bind(struct params *p, const char *timeout)
     params_text(p, timeout);
 }
 
+void tx_work_mem_bind(struct params *p, const char *size)
+{
+    params_text(p, size);
+}
+
 void job_cancel_many_bind(struct params *p, const int64_t *ids, size_t n, const char *by)
 {
     params_i64_array(p, ids, n);

@@ -38,6 +38,7 @@ void job_enqueue_once_row(const PGresult *r, int row, struct job_once *ret_once)
 
 /* For waiting for locks, in this transaction. */
 void tx_lock_timeout_bind(struct params *p, const char *timeout);
+void tx_work_mem_bind(struct params *p, const char *size);
 
 void job_cancel_many_bind(struct params *p, const int64_t *ids, size_t n, const char *by);
 

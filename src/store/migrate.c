@@ -15,6 +15,7 @@
 #include "store/statements.h"
 
 #define MIGRATE_DEADLINE_MS (10 * 60 * 1000) /* one migration; large tables take their time */
+#define CHECKSUM_SHOWN      12               /* digits of it in an error */
 #define LOCK_TRIES          12               /* times the lock timeout, usually 5 s: a minute */
 
 /* Compares what was applied with what we would have applied. */
@@ -29,10 +30,19 @@ static int applied_check(const PGresult *r, int *ret_version, struct pawl_err *e
                 "the schema is at version %d, but this pawl understands only up to version %d",
                 version,
                 migrations_n);
-        err_detail(err,
-                   "It was migrated by pawl %s; this is pawl " PAWL_VERSION ".",
-                   result_text(r, n - 1, 4));
-        return err_hint(err, "Install a newer pawl; the schema is never taken back.");
+        err_detail(
+            err,
+            "Its last migration is %d \"%s\", applied by pawl %s; the last one that this pawl " PAWL_VERSION
+            " was built with is %d \"%s\".",
+            version,
+            result_text(r, n - 1, 1),
+            result_text(r, n - 1, 4),
+            migrations_n,
+            migrations[migrations_n - 1].name);
+        return err_hint(
+            err,
+            "Install a newer pawl, one that has migration %d; the schema is never taken back.",
+            version);
     }
     for (int i = 0; i < n; i++) {
         const struct migration *ours = &migrations[i];
@@ -44,10 +54,17 @@ static int applied_check(const PGresult *r, int *ret_version, struct pawl_err *e
                 PAWL_ESCHEMA,
                 "migration %d of this database is not the one this pawl was built with",
                 result_i32(r, i, 0));
-        err_detail(err,
-                   "It is recorded as \"%s\", applied by pawl %s.",
-                   result_text(r, i, 1),
-                   result_text(r, i, 4));
+        err_detail(
+            err,
+            "It is recorded as \"%s\" with checksum %.*s, applied by pawl %s; this pawl " PAWL_VERSION
+            " has \"%s\" with checksum %.*s.",
+            result_text(r, i, 1),
+            CHECKSUM_SHOWN,
+            result_text(r, i, 2),
+            result_text(r, i, 4),
+            ours->name,
+            CHECKSUM_SHOWN,
+            ours->checksum);
         return err_hint(err, "Use the pawl that migrated it, or one that was released after it.");
     }
     *ret_version = version;
@@ -83,6 +100,7 @@ int schema_status(PGconn *conn, struct schema_status *ret_status, struct pawl_er
 }
 
 #define NO_SUCH_TABLE "42P01"
+#define GRANT_MISSING "PW006" /* from bootstrap.sql, whose hint says more than ours */
 
 int schema_check(PGconn *conn, struct pawl_err *err)
 {
@@ -113,7 +131,7 @@ static int prepare(PGconn *conn, int *ret_version, struct pawl_err *err)
 
     if (rc == 0)
         rc = sync_script(conn, migration_bootstrap, MIGRATE_DEADLINE_MS, err);
-    if (rc == PAWL_EDENIED) {
+    if (rc == PAWL_EDENIED && err != NULL && strcmp(err->sqlstate, GRANT_MISSING) != 0) {
         err_hint(
             err,
             "Migrate as a database user that may create roles and schemas, or have an administrator run "

@@ -19,6 +19,11 @@ void worker_stop_bind(struct params *p, const struct uuid *worker)
     params_uuid(p, worker);
 }
 
+void server_probe_bind(struct params *p, const struct uuid *worker)
+{
+    params_uuid(p, worker);
+}
+
 void sleeper_set_bind(struct params *p,
                       const struct uuid *worker,
                       const char *const *queues,

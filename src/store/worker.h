@@ -22,6 +22,7 @@ struct worker_start {
 
 void worker_start_bind(struct params *p, const struct worker_start *worker);
 void worker_stop_bind(struct params *p, const struct uuid *worker);
+void server_probe_bind(struct params *p, const struct uuid *worker);
 
 void sleeper_set_bind(struct params *p,
                       const struct uuid *worker,

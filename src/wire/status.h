@@ -50,6 +50,12 @@ size_t rpc_message_encode(const char *message, char out[RPC_MESSAGE_ENCODED_MAX]
 /* The other way round, as far as it fits. What is not well encoded stays as it is; bytes below a blank become one. */
 void rpc_message_decode(const char *text, size_t len, char out[RPC_MESSAGE_MAX + 1]);
 
+/* A trailer of ours beside the status of a call that failed: whether it was done all the same. A status alone does not
+ * tell: UNAVAILABLE is also what is said of a connection that was lost in the middle. */
+#define RPC_DONE_TRAILER "pawl-done"
+#define RPC_DONE_NO      "no"
+#define RPC_DONE_UNKNOWN "unknown" /* the server does not know */
+
 /* What a header grpc-timeout says: at most 8 digits. */
 #define RPC_TIMEOUT_LEN 12
 void rpc_timeout_format(int64_t ms, char out[RPC_TIMEOUT_LEN]);

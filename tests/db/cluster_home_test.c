@@ -93,7 +93,7 @@ static void without_postgresql_it_says_what_to_install_and_leaves_nothing(void *
     setenv("PAWL_PG_BINDIR", "/usr/share", 1);
     assert_start_fails(&place, PAWL_EMISSING);
     assert_holds(place.err.hint, "PAWL_PG_BINDIR");
-    unsetenv("PAWL_PG_BINDIR");
+    place_clean_environment();
     assert_int_equal(access(place.home, F_OK), -1);
     place_deinit(&place);
 }

@@ -146,4 +146,8 @@ void place_clean_environment(void)
                                            "PGSERVICE"};
     for (size_t i = 0; i < sizeof unwanted / sizeof unwanted[0]; i++)
         unsetenv(unwanted[i]);
+    /* The version that the tests were told to use, if any (tools/run-tests --pg). */
+    const char *bindir = getenv("PAWL_TEST_PG_BINDIR");
+    if (bindir)
+        setenv("PAWL_PG_BINDIR", bindir, 1);
 }

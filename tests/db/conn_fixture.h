@@ -48,6 +48,7 @@ struct fixture {
 struct ended {
     int calls;
     enum pg_verdict verdict;
+    bool unconfirmed;
     struct pawl_err err;
     size_t n_results;
     int64_t
@@ -75,12 +76,13 @@ static inline void ended_cb(void *data, const struct batch_end *end)
         return;
     ended->calls++;
     ended->verdict = end->verdict;
+    ended->unconfirmed = end->unconfirmed;
     ended->order = ++ended_order;
     ended->took_us = end->took_us;
     ended->n_results = end->n_results;
     if (end->verdict != PG_VERDICT_OK) {
         assert_non_null(end->err);
-        assert_null(end->results);
+        assert_true((end->results != NULL) == end->unconfirmed);
         ended->err = *end->err;
         return;
     }

@@ -13,6 +13,7 @@
 
 #define PROXY_LINKS_MAX 64
 #define PROXY_CHUNK     65536
+#define PROXY_RECORD    65536
 
 enum proxy_mode {
     PROXY_RELAY,
@@ -42,6 +43,11 @@ struct proxy {
     char conninfo[768]; /* the way through the proxy */
     int accepted;
     int held; /* chunks from the client that were not passed on */
+
+    struct {
+        char data[PROXY_RECORD];
+        size_t n;
+    } said[2]; /* what was passed on, of all links: by the client, by the server */
     struct proxy_link links[PROXY_LINKS_MAX];
     char chunk[PROXY_CHUNK];
 };
@@ -117,6 +123,10 @@ static inline void proxy_read_cb(uv_stream_t *from, ssize_t n, const uv_buf_t *b
     if (from_server && proxy->mode == PROXY_CUT_BEFORE_READY && proxy_ends_ready(buf->base, n)) {
         n -= 6;
         cut = link;
+    }
+    if (proxy->said[from_server].n + (size_t)n <= PROXY_RECORD) {
+        memcpy(proxy->said[from_server].data + proxy->said[from_server].n, buf->base, (size_t)n);
+        proxy->said[from_server].n += (size_t)n;
     }
     struct proxy_write *w = malloc(sizeof(*w) + (size_t)n);
     assert_non_null(w);

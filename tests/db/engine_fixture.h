@@ -46,6 +46,7 @@ struct crew {
     struct outcome (*outcome)(struct crew *crew, const struct job *job);
     void (*on_run)(struct crew *crew, const struct job *job); /* at its start; may be NULL */
     int refuse;                                               /* runs that cannot be started */
+    int refuse_code;                                          /* why; 0: PAWL_EFAILED */
     struct list held;                                         /* struct held */
 
     size_t now;
@@ -141,7 +142,8 @@ static inline int hands_run(struct hands *hands, struct run *run, struct pawl_er
 
     if (crew->refuse > 0) {
         crew->refuse--;
-        return err_set(err, PAWL_EFULL, "no more hands");
+        return err_set(
+            err, crew->refuse_code != 0 ? crew->refuse_code : PAWL_EFAILED, "no more hands");
     }
     struct held *held = calloc(1, sizeof(*held));
 

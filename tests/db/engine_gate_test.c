@@ -199,6 +199,37 @@ static void what_was_claimed_ahead_of_such_a_kind_goes_back(void **state)
     crew_stop(&gate.crew);
 }
 
+/* The first one that would be a probe cannot be claimed: it is parked, and the next is the probe. */
+static void a_probe_that_cannot_be_claimed_is_parked(void **state)
+{
+    struct fixture *f = *state;
+    struct gate gate;
+
+    gate_init(&gate, f);
+    gate.crew.options.breaker.open_ms = 3000; /* long enough for what follows to be settled */
+    enqueue_bad(f, 30);
+    crew_start(&gate.crew);
+    run_until(f, crew_stats(&gate.crew)->breaker_openings == 1 && gate.crew.now == 0);
+    run_until(f, gauges(&gate).unsettled == 0);
+    gate.unlucky = false;
+    testdb_exec(&f->db,
+                "CREATE FUNCTION public.poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'no' USING ERRCODE = '22000'; END $$;"
+                "CREATE TABLE public.bad AS SELECT min(id) AS id FROM pawl.job WHERE attempt = 0;"
+                "CREATE FUNCTION public.is_bad(bigint) RETURNS boolean LANGUAGE sql"
+                " AS 'SELECT $1 = id FROM public.bad';"
+                "CREATE TRIGGER poison BEFORE UPDATE ON pawl.job FOR EACH ROW"
+                " WHEN (old.token IS NULL AND new.token IS NOT NULL AND public.is_bad(new.id))"
+                " EXECUTE FUNCTION public.poison()");
+    run_until(f, count_of(f, "pawl.job WHERE attempt = 0") == 0 && gate.crew.now == 0);
+    run_until(f, gauges(&gate).unsettled == 0);
+    assert_int_equal(crew_stats(&gate.crew)->unclaimable, 1);
+    assert_int_equal(gauges(&gate).breakers_open, 0);
+    crew_stop(&gate.crew);
+    assert_int_equal(count_of(f, "pawl.job AS j JOIN public.bad USING (id) WHERE waits_for = 1"),
+                     1);
+}
+
 static void a_probe_that_goes_well_closes_the_breaker(void **state)
 {
     struct fixture *f = *state;
@@ -469,6 +500,7 @@ int main(void)
         engine_test(jobs_that_arrive_behind_the_gate_go_back),
         engine_test(a_kind_that_fails_is_left_alone_and_others_go_on),
         engine_test(what_was_claimed_ahead_of_such_a_kind_goes_back),
+        engine_test(a_probe_that_cannot_be_claimed_is_parked),
         engine_test(a_probe_that_goes_well_closes_the_breaker),
         engine_test(a_probe_that_fails_costs_one_attempt),
         engine_test(a_probe_is_found_when_it_comes_later),

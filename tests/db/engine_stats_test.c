@@ -161,6 +161,24 @@ static void a_turn_that_does_not_come_is_counted(void **state)
     PQfinish(other);
 }
 
+static void a_job_that_cannot_be_claimed_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    enqueue(f, 10);
+    testdb_exec(&f->db,
+                "CREATE FUNCTION public.poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'no' USING ERRCODE = '22000'; END $$;"
+                "CREATE TRIGGER poison BEFORE UPDATE ON pawl.job FOR EACH ROW"
+                " WHEN (new.token IS NOT NULL AND new.id = 5) EXECUTE FUNCTION public.poison()");
+    crew_start(&crew);
+    run_until(f, crew.settled == 9 && crew_stats(&crew)->unclaimable == 1);
+    crew_count(&crew);
+    crew_stop(&crew);
+}
+
 static void errors_are_counted(void **state)
 {
     struct fixture *f = *state;
@@ -266,6 +284,27 @@ static struct outcome always_retry(struct crew *crew, const struct job *job)
     return (struct outcome){.kind = OUTCOME_RETRY, .error = "later", .delay_ms = 3600000};
 }
 
+static void what_is_set_aside_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    crew.run_ms = HELD;
+    enqueue(f, 2);
+    crew_start(&crew);
+    run_until(f, crew.now == 2);
+    PGconn *other = session(f, "BEGIN; SELECT FROM pawl.job WHERE id = 1 FOR UPDATE");
+
+    crew_let_go(&crew);
+    run_until(f, crew_stats(&crew)->settle_locked == 1 && crew.settled == 1);
+    PQfinish(other);
+    run_until(f, crew.settled == 2);
+    assert_int_equal(crew_stats(&crew)->settle_locked, 1);
+    crew_count(&crew);
+    crew_stop(&crew);
+}
+
 /* The loop stands still: nothing else makes a stall. */
 static void block_cb(uv_timer_t *timer)
 {
@@ -330,10 +369,12 @@ int main(void)
         engine_test(steps_of_machines_are_counted),
         engine_test(claims_are_counted_by_what_they_found),
         engine_test(a_turn_that_does_not_come_is_counted),
+        engine_test(a_job_that_cannot_be_claimed_is_counted),
         engine_test(errors_are_counted),
         engine_test(leases_are_counted),
         engine_test(a_settle_of_unknown_fate_is_counted),
         engine_test(trouble_of_its_own_is_counted),
+        engine_test(what_is_set_aside_is_counted),
         cmocka_unit_test(every_counter_was_seen_to_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

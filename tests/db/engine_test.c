@@ -211,6 +211,21 @@ static void what_hands_cannot_start_is_tried_again(void **state)
     assert_all_done(f, 3);
 }
 
+static void what_this_process_is_too_short_to_start_keeps_its_attempt(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    crew.refuse = 2;
+    crew.refuse_code = PAWL_EFULL;
+    enqueue(f, 3);
+    crew_start(&crew);
+    run_until(f, crew.runs == 3 && count_of(f, "pawl.history WHERE state = 'done'") == 3);
+    crew_stop(&crew);
+    assert_int_equal(count_of(f, "pawl.history WHERE attempt = 1 AND errors IS NULL"), 3);
+}
+
 static void a_paused_queue_is_left_alone(void **state)
 {
     struct fixture *f = *state;
@@ -345,6 +360,7 @@ int main(void)
         engine_test(a_wake_during_a_claim_is_not_lost),
         engine_test(a_failed_attempt_is_tried_again),
         engine_test(what_hands_cannot_start_is_tried_again),
+        engine_test(what_this_process_is_too_short_to_start_keeps_its_attempt),
         engine_test(a_paused_queue_is_left_alone),
         engine_test(two_coordinators_share_the_work),
         engine_test(until_empty_does_what_jobs_enqueue),

@@ -246,7 +246,8 @@ static void the_second_of_two_settles_waits_and_is_stale(void **state)
 
 /* ── settle and renew ── */
 
-static void a_renewal_waits_for_the_settle_that_ends_its_claim(void **state)
+/* Neither waits for the other, nor for anybody else who holds the claim. */
+static void a_renewal_does_not_wait_for_who_holds_its_claim(void **state)
 {
     struct sessions *t = *state;
     struct claimed c = one_claimed(t);
@@ -254,24 +255,34 @@ static void a_renewal_waits_for_the_settle_that_ends_its_claim(void **state)
     exec_on(t->a, "BEGIN");
     assert_int_equal(step(t, t->a, settles_done(t, &c)), 1);
     start(t, t->b, renews(t, &c));
-    assert_waits(t, t->b, t->a);
+    PGresult *r = finish(t->b);
+
+    assert_int_equal(PQntuples(r), 1); /* still there, as far as is known */
+    assert_false(claim_renew_renewed(r, 0));
+    PQclear(r);
     exec_on(t->a, "COMMIT");
-    assert_int_equal(rows_of(finish(t->b)), 0); /* gone; the engine knows that it ended it */
+    assert_int_equal(step(t, t->b, renews(t, &c)), 0); /* gone; the engine knows that it ended it */
 }
 
-static void a_settle_waits_for_a_renewal_and_ends_the_claim(void **state)
+/* What is left of the claim is for the sweep. */
+static void a_settle_does_not_wait_for_who_holds_its_claim(void **state)
 {
     struct sessions *t = *state;
-    struct claimed c = one_claimed(t);
 
-    exec_on(t->a, "BEGIN");
-    assert_int_equal(step(t, t->a, renews(t, &c)), 1);
-    start(t, t->b, settles_done(t, &c));
-    assert_waits(t, t->b, t->a);
-    exec_on(t->a, "COMMIT");
-    assert_int_equal(rows_of(finish(t->b)), 1);
-    assert_int_equal(count_of(t->s, "pawl.claim"), 0);
-    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'done'"), 1);
+    for (int done = 0; done <= 1; done++) {
+        struct claimed c = one_claimed(t);
+
+        exec_on(t->a, "BEGIN");
+        assert_int_equal(step(t, t->a, renews(t, &c)), 1);
+        assert_int_equal(
+            step(t, t->b, done ? settles_done(t, &c) : settles_by_id(t, &c, OUTCOME_DONE)), 1);
+        exec_on(t->a, "COMMIT");
+        assert_int_equal(count_of(t->s, "pawl.claim"), 1);
+        expire(t);
+        assert_int_equal(step(t, t->b, sweeps(t)), 0);
+        assert_int_equal(count_of(t->s, "pawl.claim"), 0);
+    }
+    assert_int_equal(count_of(t->s, "pawl.history WHERE state = 'done'"), 2);
 }
 
 /* A renewal that is under way saves the claim from the sweep. */
@@ -478,8 +489,8 @@ int main(void)
         TEST(a_settle_waits_for_a_sweep_and_is_stale),
         TEST(a_settle_waits_for_a_sweep_that_was_given_up_and_counts),
         TEST(the_second_of_two_settles_waits_and_is_stale),
-        TEST(a_renewal_waits_for_the_settle_that_ends_its_claim),
-        TEST(a_settle_waits_for_a_renewal_and_ends_the_claim),
+        TEST(a_renewal_does_not_wait_for_who_holds_its_claim),
+        TEST(a_settle_does_not_wait_for_who_holds_its_claim),
         TEST(a_sweep_skips_a_claim_that_is_being_renewed),
         TEST(a_settle_waits_for_a_cancel_and_heeds_it),
         TEST(a_cancel_waits_for_a_settle),

@@ -197,8 +197,14 @@ static void with_expired_claim(struct fixture *f)
 
 static int64_t sweep(struct fixture *f)
 {
-    PGresult *r = PQexecParams(
-        f->db.conn, STMT(claim_sweep)->sql, 1, NULL, (const char *[]){"20"}, NULL, NULL, 0);
+    PGresult *r = PQexecParams(f->db.conn,
+                               STMT(claim_sweep)->sql,
+                               3,
+                               NULL,
+                               (const char *[]){"20", NULL, "0"},
+                               NULL,
+                               NULL,
+                               0);
 
     if (PQresultStatus(r) != PGRES_TUPLES_OK)
         fail_msg("%s", PQerrorMessage(f->db.conn));

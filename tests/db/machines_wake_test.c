@@ -16,14 +16,16 @@ static struct outcome family(struct crew *crew, const struct job *job)
     return at_step(job, "") ? outcome_spawn(2, "c", "joined", 0, 0) : outcome_result("2");
 }
 
-/* What the settle does to such rows waits until the gate is open. Returns the session that keeps it shut. */
+/* What the settle does to such rows waits until the gate is open: asleep, because a settle waits for no
+ * lock this long. Returns the session that keeps it shut. */
 static PGconn *shut_gate(struct fixture *f, const char *when)
 {
     char sql[400];
 
     testdb_exec(&f->db,
                 "CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                " PERFORM pg_advisory_xact_lock_shared(" GATE "); RETURN NULL; END $$");
+                " WHILE NOT pg_try_advisory_xact_lock_shared(" GATE ") LOOP PERFORM pg_sleep(0.01);"
+                " END LOOP; RETURN NULL; END $$");
     snprintf(
         sql, sizeof(sql), "CREATE TRIGGER gate AFTER %s EXECUTE FUNCTION wait_at_gate()", when);
     testdb_exec(&f->db, sql);
@@ -39,7 +41,10 @@ static void goes_on_when_the_gate_opens(struct fixture *f, const char *when)
     crew.options.poll_ms = crew.options.poll_max_ms = NEVER_MS;
     enqueue(f, 1);
     crew_start(&crew);
-    run_until(f, count_of(f, WAITING("job_settle")) == 1);
+    run_until(f,
+              count_of(f,
+                       "pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE"
+                       " '%pawl.job_settle%' AND datname = current_database()") == 1);
     run_until(f, all_asleep(f, 1));
     PQfinish(gate);
     run_until_over(f, 3);

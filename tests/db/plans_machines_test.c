@@ -52,7 +52,7 @@ static int group_setup(void **state)
                 "ANALYZE;"
                 "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                 "SET auto_explain.log_nested_statements = on;"
-                "SET auto_explain.log_level = notice; SET client_min_messages = notice");
+                "SET auto_explain.log_level = warning; SET client_min_messages = warning");
     PQsetNoticeReceiver(store.db.conn, note_plan, NULL);
     return 0;
 }
@@ -325,7 +325,7 @@ static void mending_reaches_lanes_and_jobs_by_indexes(void **state)
 static void a_sweep_reaches_jobs_parents_and_keys_by_their_ids(void **state)
 {
     (void)state;
-    claim_sweep_bind(begin(&store), 20);
+    claim_sweep_bind(begin(&store), 20, NULL);
     assert_plans(STMT(claim_sweep),
                  NODES("Index Scan using job_pkey on job j",
                        "Index Scan using job_pkey on job k",

@@ -109,6 +109,21 @@ static void a_claim_probes_the_index_and_updates_by_place(void **state)
                  NODES("Seq Scan on job", "Bitmap", "Sort", "Hash Join", "Merge Join"));
 }
 
+static void a_job_that_cannot_be_claimed_is_found_as_by_the_claim(void **state)
+{
+    (void)state;
+    assert_plans(STMT(job_suspect),
+                 "('q1', '{k1,k2}', array_fill(now() - interval '1 hour', '{20}'),"
+                 " array_fill(5::int8, '{20}'),"
+                 " '{19,9,18,8,17,7,16,6,15,5,14,4,13,3,12,2,11,1,10,0}', 0, 'why', 'w')",
+                 NODES("Index Scan using job_pick on job c", "LockRows"),
+                 NODES("Seq Scan on job", "Bitmap", "Sort", "Hash Join", "Merge Join"));
+    assert_plans(STMT(job_park),
+                 "(5, " UUID ", 'why', 'w', 1, ARRAY[" UUID "]::uuid[])",
+                 NODES("Index Scan using job_pkey on job j"),
+                 NO_SCAN);
+}
+
 /* The arguments of a settle of n jobs: an array of ids as a literal (EXECUTE takes no subqueries),
  * and the rest with %d for n. */
 static void settle_arguments(char *text, size_t size, int n, const char *rest)
@@ -174,7 +189,8 @@ static void a_settle_of_what_is_done_reaches_its_jobs_where_they_are(void **stat
 static void a_sweep_reaches_its_jobs_by_their_ids(void **state)
 {
     (void)state;
-    assert_plans(STMT(claim_sweep), "(20)", NODES("Index Scan using job_pkey on job j"), NO_SCAN);
+    assert_plans(
+        STMT(claim_sweep), "(20, NULL, 0)", NODES("Index Scan using job_pkey on job j"), NO_SCAN);
 }
 
 /* One worker with a few jobs, and many that come over together. */
@@ -285,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_probes_the_index_and_updates_by_place),
+        cmocka_unit_test(a_job_that_cannot_be_claimed_is_found_as_by_the_claim),
         cmocka_unit_test(a_settle_reaches_its_jobs_by_their_ids),
         cmocka_unit_test(a_settle_of_what_is_done_reaches_its_jobs_where_they_are),
         cmocka_unit_test(a_sweep_reaches_its_jobs_by_their_ids),

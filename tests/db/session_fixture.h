@@ -233,7 +233,7 @@ static inline const struct stmt *mends(struct sessions *t)
 
 static inline const struct stmt *sweeps(struct sessions *t)
 {
-    claim_sweep_bind(begin(t->s), 20);
+    claim_sweep_bind(begin(t->s), 20, NULL);
     return STMT(claim_sweep);
 }
 

@@ -207,20 +207,24 @@ settle_one(struct store *s, const struct claimed *claimed, struct outcome outcom
     return states.of[0];
 }
 
-/* Sweeps once; the states of the jobs that came back, in the order of their ids, with commas. */
-static inline void sweep_on(struct store *s, PGconn *conn, int32_t limit, char *text, size_t size)
+/* Sweeps once; the states of the jobs that came back, in the order of their ids, with commas.
+ * Returns whether there are more. */
+static inline bool sweep_on(struct store *s, PGconn *conn, int32_t limit, char *text, size_t size)
 {
     int64_t last = 0;
+    bool lanes;
+    bool more;
 
-    claim_sweep_bind(begin(s), limit);
+    claim_sweep_bind(begin(s), limit, NULL);
     PGresult *r = run_on(s, conn, STMT(claim_sweep));
+    int n_jobs = claim_sweep_said(r, &lanes, &more);
 
     text[0] = '\0';
-    for (int n = 0; n < PQntuples(r); n++) {
+    for (int n = 0; n < n_jobs; n++) {
         int64_t next = INT64_MAX;
         const char *state = NULL;
 
-        for (int row = 0; row < PQntuples(r); row++) {
+        for (int row = 0; row < n_jobs; row++) {
             int64_t id;
             const char *found;
 
@@ -236,6 +240,7 @@ static inline void sweep_on(struct store *s, PGconn *conn, int32_t limit, char *
         snprintf(text + len, size - len, "%s%lld %s", n > 0 ? ", " : "", (long long)last, state);
     }
     PQclear(r);
+    return more;
 }
 
 static inline void assert_sweeps(struct store *s, const char *expected)

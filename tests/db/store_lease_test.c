@@ -245,7 +245,7 @@ static void two_sweepers_take_each_claim_once(void **state)
     claim_expired(s, 2, 4);
     claim_expired(s, 2, 2);
     PQclear(PQexec(other, "BEGIN"));
-    sweep_on(s, other, 1, theirs, sizeof(theirs));
+    sweep_on(s, other, 2, theirs, sizeof(theirs));
     assert_string_equal(theirs, "1 retrying, 2 retrying"); /* the oldest first */
     assert_sweeps(s, "3 retrying, 4 retrying");
     PQclear(PQexec(other, "COMMIT"));

@@ -32,8 +32,8 @@ static int try_connect(struct fixture *f, const char *conninfo)
 
 static void assert_says(const char *text, const char *part)
 {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not say \"%s\"", text, part);
+    if (text == NULL || strstr(text, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", text != NULL ? text : "", part);
 }
 
 static void the_connection_is_as_we_want_it(void **state)
@@ -104,6 +104,60 @@ static void a_server_that_is_not_there_is_unreachable(void **state)
     assert_says(f->err.message, "127.0.0.1:1");
     assert_int_equal(try_connect(f, "host=nowhere.invalid dbname=x user=x"), PAWL_ECONN);
     assert_says(f->err.detail, "nowhere.invalid");
+}
+
+static void an_error_with_several_hosts_names_each(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(try_connect(f, "host=/nonexistent,127.0.0.1,/nowhere port=1 dbname=x user=x"),
+                     PAWL_ECONN);
+    assert_says(f->err.message, "could not reach any of the 3 database servers");
+    assert_says(f->err.detail, "/nonexistent/.s.PGSQL.1: No such file or directory; ");
+    assert_says(f->err.detail, "127.0.0.1:1: Connection refused; ");
+    assert_says(f->err.detail, "/nowhere/.s.PGSQL.1: No such file or directory.");
+}
+
+static void the_reasons_of_many_hosts_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    char conninfo[8192] = "dbname=x user=x port=1 host=/nonexistent";
+
+    for (size_t i = 0; i < 100; i++)
+        strcat(conninfo, ",/nonexistent_and_a_long_name_for_a_directory");
+    assert_int_equal(try_connect(f, conninfo), PAWL_ECONN);
+    assert_says(f->err.message, "any of the 101");
+    assert_true(strlen(f->err.detail) < sizeof(f->err.detail));
+}
+
+static void a_server_that_takes_no_writes_has_words_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    const char *read_only = "options='-c default_transaction_read_only=on'";
+    char conninfo[1024];
+
+    /* Alone it is good enough to read from. */
+    snprintf(conninfo, sizeof(conninfo), "%s %s", f->db.conninfo, read_only);
+    assert_int_equal(try_connect(f, conninfo), 0);
+    snprintf(conninfo,
+             sizeof(conninfo),
+             "%s %s target_session_attrs=read-write",
+             f->db.conninfo,
+             read_only);
+    assert_int_equal(try_connect(f, conninfo), PAWL_EREADONLY);
+    assert_says(f->err.message, "is set to read-only");
+    /* Among several the one that takes writes is looked for, unless any will do. */
+    snprintf(conninfo,
+             sizeof(conninfo),
+             "%s %s host=/nonexistent,%s",
+             f->db.conninfo,
+             read_only,
+             PQhost(f->db.conn));
+    assert_int_equal(try_connect(f, conninfo), PAWL_EREADONLY);
+    assert_says(f->err.detail, "/nonexistent/");
+    assert_says(f->err.detail, "is set to read-only");
+    strcat(conninfo, " target_session_attrs=any");
+    assert_int_equal(try_connect(f, conninfo), 0);
 }
 
 static void options_that_cannot_work_are_wrong_input(void **state)
@@ -253,6 +307,9 @@ int main(void)
         FIXTURE_TEST(a_missing_database_is_named_with_a_way_to_make_it),
         FIXTURE_TEST(a_server_that_is_not_there_is_unreachable),
         FIXTURE_TEST(options_that_cannot_work_are_wrong_input),
+        FIXTURE_TEST(an_error_with_several_hosts_names_each),
+        FIXTURE_TEST(the_reasons_of_many_hosts_are_bounded),
+        FIXTURE_TEST(a_server_that_takes_no_writes_has_words_of_its_own),
         FIXTURE_TEST(a_silent_server_is_given_up_in_time),
         FIXTURE_TEST(a_silent_host_does_not_hide_the_next_one),
         FIXTURE_TEST(a_server_that_is_starting_up_is_waited_for),

@@ -155,7 +155,8 @@ while True:
     "$PAWL_TEST_BIN" enqueue k
     db_sql "INSERT INTO pawl.migration (version, name, checksum, applied_by) VALUES (9999, 'future', 'x', '9.9.9')"
     all_refused 7 'the schema is at version 9999, but this pawl understands only up to version' \
-        'It was migrated by pawl 9.9.9' 'hint: Install a newer pawl'
+        'Its last migration is 9999 "future", applied by pawl 9.9.9; the last one that this pawl' \
+        'hint: Install a newer pawl, one that has migration 9999'
     run_pawl db migrate
     assert_status 7
     [ "$(count_jobs)" = 1 ]

@@ -208,6 +208,35 @@ EOF
     [ "$(job "$id" '[s["payload"] for s in it["result"]]')" = '[1, 3]' ]
 }
 
+@test "a signal to a full inbox is refused, and says what to do" {
+    fresh_db
+    await_machine
+    local id
+    id=$(enqueue)
+    db_sql "SELECT pawl.signal($id, 'paid', to_jsonb(repeat('x', 1048516))) FROM generate_series(1, 8)"
+    run_pawl signal send "$id" paid
+    assert_status 9
+    assert_stderr_contains "the inbox of job $id is full"
+    assert_stderr_contains 'the limits are 10000 signals and 8388608 bytes'
+    assert_stderr_contains 'Send again when the job has taken some of them'
+}
+
+@test "a job that cannot be claimed is parked, and pawl job show tells why" {
+    fresh_db
+    db_sql "SELECT pawl.enqueue(k) FROM unnest('{bad,good,good}'::text[]) AS k" >/dev/null
+    db_sql "CREATE FUNCTION public.poison() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN
+                RAISE EXCEPTION 'the row is damaged' USING ERRCODE = '22000'; END \$\$;
+            CREATE TRIGGER poison BEFORE UPDATE ON pawl.job FOR EACH ROW
+                WHEN (new.token IS NOT NULL AND new.kind = 'bad') EXECUTE FUNCTION public.poison()"
+    run_pawl work -q --once --exec 'good=true' --exec 'bad=true'
+    assert_status 0
+    [ "$(db_sql "SELECT count(*) FROM pawl.history WHERE state = 'done'")" = 2 ]
+    run_pawl job show "$(db_sql "SELECT id FROM pawl.job")"
+    assert_status 0
+    assert_output_contains 'waits for an operator'
+    assert_output_contains 'it cannot be claimed: the row is damaged'
+}
+
 @test "a step that is tried again sees the same signals: only progress consumes them" {
     fresh_db
     machine <<'EOF'

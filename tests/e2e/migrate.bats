@@ -61,7 +61,7 @@ schemas()
     server_sql "CREATE ROLE $role LOGIN PASSWORD 'secret'"
     PAWL_DATABASE_URL="${PAWL_DATABASE_URL/user=pawl_test/user=$role} password=secret" run_pawl db migrate
     assert_status 6
-    assert_stderr_contains 'hint: Migrate as a database user that may create roles and schemas'
+    assert_stderr_contains "a superuser run: GRANT pawl_owner TO $role"
     [ "$(schemas)" = 0 ]
     drop_db
     server_sql "DROP ROLE $role"

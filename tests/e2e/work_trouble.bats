@@ -54,6 +54,7 @@ ended()
     kill -TERM "$PID"
     ended
     assert_status 130
+    grep -q '"event":"worker_stop","left":1,"running":1,"unsettled":0' background.err
     grep -q 'pawl: stopped with 1 job unfinished' background.err
     grep -q 'hint: Another worker gets it when its lease has run out.' background.err
     output=$(cat background.out) json it # whole all the same
@@ -213,4 +214,47 @@ kept()
     kill -HUP "$PID"
     hurry 1
     eventually 10 job_is 1 done
+}
+
+# Takes all free descriptors of a process away: it may have none above those it has.
+starve()
+{
+    prlimit --pid "$1" --nofile="$(($(ls "/proc/$1/fd" | sort -n | tail -1) + 1)):"
+}
+
+@test "a worker that has no descriptors left gives jobs back with their attempts, rests, says so once, and goes on later" {
+    fresh_db
+    start_pawl work -c 2 --poll 20ms -e 'k=echo fine'
+    "$PAWL_TEST_BIN" enqueue k
+    eventually 10 job_is 1 done
+    starve "$PID"
+    "$PAWL_TEST_BIN" enqueue k --count 3 --max-attempts 1
+    eventually 10 grep -q '"event":"job_run"' background.err
+    sleep 1 # long enough for a worker that does not rest to try hundreds of times
+    [ "$(grep -c '"event":"job_run"' background.err)" = 1 ]
+    grep '"event":"job_run"' background.err | grep -q 'ulimit -n'
+    kill -USR1 "$PID"
+    eventually 10 grep -q '"event":"worker_stats"' background.err
+    [ "$(grep '"event":"worker_stats"' background.err | head -1 | sed 's/.*"released":\([0-9]*\).*/\1/')" -lt 40 ]
+    prlimit --pid "$PID" --nofile=1024:
+    for i in 2 3 4; do
+        eventually 20 job_is $i done
+        [ "$(job $i 'it["attempt"]')" = 1 ]
+        [ "$(job $i 'len(it["errors"] or [])')" = 0 ]
+    done
+    kill -TERM "$PID"
+    ended
+    assert_status 0
+}
+
+@test "a limit on descriptors that cannot work is refused at the start; one that may be raised is" {
+    fresh_db
+    "$PAWL_TEST_BIN" enqueue k --max-attempts 1
+    run bash -c "ulimit -n 16; exec '$PAWL_TEST_BIN' work --once -c 4 -e 'k=true'"
+    assert_status 9
+    [[ $output == *'16 open files'* && $output == *'4 jobs at a time'* && $output == *'ulimit -n'* ]]
+    job_is 1 ready
+    run bash -c "ulimit -S -n 16; exec '$PAWL_TEST_BIN' work --once -c 4 -e 'k=true'"
+    assert_status 0
+    job_is 1 done
 }

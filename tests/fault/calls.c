@@ -319,7 +319,8 @@ static void tell_end(struct call *call, const struct batch_end *end)
     for (int row = 0; strcmp(call->op, "renew") == 0 && row < PQntuples(end->results[0]); row++) {
         struct uuid token = claim_renew_row(end->results[0], row);
 
-        items_add(&call->text, "%s", TOKEN(&token));
+        if (claim_renew_renewed(end->results[0], row))
+            items_add(&call->text, "%s", TOKEN(&token));
     }
     for (int row = 0; strcmp(call->op, "sweep") == 0 && row < PQntuples(end->results[0]); row++) {
         const char *state;

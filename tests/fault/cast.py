@@ -13,6 +13,7 @@ QUEUES = 'alpha,beta'
 PRODUCERS = 2
 CALLERS = 2
 THREADS = 4
+SLOW_LEASES = 1.5  # that a slow job takes at most
 MOMENTS = ('claimed', 'sent', 'settling', 'settled')  # as in moments.h
 NOT_TAKEN = 75  # a worker's exit status: no server was there
 
@@ -48,7 +49,7 @@ class Cast:
 
     def program(self, name):
         """With the planted bug, if it is in this one."""
-        planted = self.plant and not functions(self.plant) and PLANTS[self.plant].program == name
+        planted = self.plant and PLANTS[self.plant].edits and not functions(self.plant) and PLANTS[self.plant].program == name
         return f'{self.options.build}/tests/fault/{name}' + ('_' + self.plant if planted else '')
 
     def conninfo(self, directory):
@@ -71,9 +72,10 @@ class Cast:
     def source(self, name, i, where):
         """Of jobs."""
         seed = self.dice.randrange(1 << 31)
+        slow = PLANTS[self.plant].slow if self.plant else SLOW_LEASES
         return Actor(f'{name}{i}', self.directory, lambda events, life: [
             self.program('soak_' + name), events, where(), f'{name[0]}{i}.{life}', str(seed + life),
-            str(self.options.every_ms), str(3 * self.lease_ms // 2), QUEUES])
+            str(self.options.every_ms), str(int(slow * self.lease_ms)), QUEUES])
 
     def address(self, i):
         return f'{self.directory}/p/s{i}'
@@ -100,9 +102,12 @@ class Cast:
         for name in functions(self.plant) if self.plant else []:
             text = self.cluster.psql(DATABASE, f"select pg_get_functiondef('{name}'::regproc)").stdout
             self.cluster.psql(DATABASE, apply(self.plant, name, text))
+        if self.plant and PLANTS[self.plant].setup:
+            self.cluster.psql(DATABASE, PLANTS[self.plant].setup)
         if Pooler.program():
             self.pooler = Pooler(self.cluster, self.directory + '/b')
             self.pooler.start()
+            self.pooler.wait()
         for relay in self.relays():
             relay.start()
         for actor in self.everybody():

@@ -29,6 +29,7 @@ from relations import CLAIMS, DOUBLE, LOST, OTHER
 TERMINAL = {'done', 'failed', 'cancelled'}
 STEPS = {'job_settle_next', 'job_settle_step'}
 SETTLES = {'job_settle', 'job_settle_children', 'job_settle_done', *STEPS}
+SWEEPS = {'claim_sweep', 'claim_sweep_park'}
 ENQUEUES = {'job_enqueue_rich', 'job_enqueue_once'}
 CANCELS = {'job_cancel', None}  # None: at its commit, when the job ran at first and then did not
 # By outcome: the attempt afterwards, from the one before; the machines' begin anew with each step.
@@ -202,7 +203,7 @@ class Checker:
                  row['parent_id'] is not None or
                  statement in ENQUEUES and row['guard'] is not None):
             return  # cancelled on the spot, by itself or with its parent; or its unique key was taken
-        elif statement == 'claim_sweep':
+        elif statement in SWEEPS:
             self.sweep(row, leases)
         else:
             self.found(2, f'job {job} was changed by something unknown: {row}')
@@ -343,7 +344,7 @@ class Checker:
             row = self.settled.get((report.id, report.token)) or self.swept_away.get((report.id, report.token))
             what = f'{report.process} reported job {report.id} as {report.outcome} and was told {report.state}'
             if report.state == 'stale':
-                counted = row is not None and row['op'] == 'DELETE' and row['statement'] != 'claim_sweep'
+                counted = row is not None and row['op'] == 'DELETE' and row['statement'] not in SWEEPS
                 if counted and report.outcome in ENDS and self.was_last(report):
                     self.found(5, f'{what}, and it counted: {row}')
             elif row is None:
@@ -381,7 +382,7 @@ class Checker:
         for job in self.history.jobs:
             what = 'still claimed' if job['token'] else 'still waiting'
             self.found(11, f'job {job["id"]} ({job["key"]}) is {what} after attempt {job["attempt"]}')
-        for row in self.history.left:
+        for row in self.history.relics:
             self.found(11, f'a {row["what"]} is left of job {row["job_id"]}, which is over')
 
 

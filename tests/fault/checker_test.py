@@ -328,7 +328,7 @@ case('11: a job left running with an expired lease is seen', left_running, (11, 
 
 
 def left_behind(s):
-    s.history.left.append({'what': 'signal', 'job_id': 4711})
+    s.history.relics.append({'what': 'signal', 'job_id': 4711})
 
 
 case('11: what is left of a job that is over is seen', left_behind, (11, 'other'))

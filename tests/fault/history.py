@@ -20,7 +20,9 @@ An events file belongs to one process. A line is a time in µs since 1970 and an
     end ID ATTEMPT TOKEN OUTCOME        a handler has ended
     report ID TICKET OUTCOME STATE      what a server answered to such a worker; STATE stale: it counted for nothing
     dies MOMENT                         kills itself (moments.h)
-    signal / stopped LEFT / counters NAME:VALUE,...
+    signal                              it was told to stop
+    stopped LEFT                        it stops, and leaves LEFT runs to their lease
+    counters NAME:VALUE,...
 """
 
 import collections
@@ -63,11 +65,13 @@ class History:
         self.deaths = collections.Counter()  # by moment
         self.counters = collections.Counter()
         self.processes = 0
+        self.stopped = 0  # processes that ended in good order
+        self.left = 0     # runs that they left to their lease
         # The database at the end; lists of dictionaries.
         self.jobs = []      # id, key, token, attempt, max_attempts, parent_id
         self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result, late: its deadline had passed
         self.claims = []    # token, expired
-        self.left = []      # what, job_id: of jobs that are not there any more
+        self.relics = []    # what, job_id: of jobs that are not there any more
         self.trace = []     # as soak.trace, in its order; times in µs; commit_us
         self.seen_us = SEEN_US
 
@@ -101,6 +105,9 @@ class History:
                 self.reports.append(Report(process, at_us, int(words[0]), *words[1:4]))
             elif event == 'dies':
                 self.deaths[words[0]] += 1
+            elif event == 'stopped':
+                self.stopped += 1
+                self.left += int(words[0])
             elif event == 'counters':
                 self.counters.update({name: int(value) for name, value in split(words[0])})
 
@@ -134,7 +141,7 @@ DUMP = [
     """SELECT row_to_json(r) FROM (
            SELECT 'claims' AS "table", token, lease_until < clock_timestamp() AS expired FROM pawl.claim) AS r""",
     """SELECT row_to_json(r) FROM (
-           SELECT 'left' AS "table", l.what, l.job_id
+           SELECT 'relics' AS "table", l.what, l.job_id
            FROM (SELECT 'signal' AS what, job_id FROM pawl.signal UNION ALL
                  SELECT 'result', parent_id FROM pawl.child UNION ALL
                  SELECT 'lease', job_id FROM pawl.held) AS l

@@ -27,6 +27,11 @@ class Relay:
     def hold(self, yes):
         self.loop.call_soon_threadsafe(self.flowing.clear if yes else self.flowing.set)
 
+    def let_flow(self):
+        """Whether it does; its thread takes a moment to hear of it."""
+        self.hold(False)
+        return self.flowing.is_set()
+
     def stop(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()

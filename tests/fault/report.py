@@ -15,7 +15,14 @@ def counts(counter):
     return ', '.join(f'{n} {name}' for name, n in sorted(counter.items()) if n) or 'none'
 
 
-def describe(options, soak, history, took_s):
+def network(soak):
+    counted = collections.Counter()
+    for relay in soak.relays():
+        counted.update(relay.counts)
+    return counted
+
+
+def describe(options, soak, history, moments, took_s):
     results = collections.Counter()
     for call in history.of('enqueue'):
         results[call.result] += len(call.items)
@@ -23,11 +30,8 @@ def describe(options, soak, history, took_s):
     answers = collections.Counter(answer[2] for call in history.of('settle') for answer in call.answers)
     swept = sum(row['statement'] == 'claim_sweep' for row in history.trace if row['what'] == 'job')
     unknown = collections.Counter(call.op for call in history.calls if call.result == 'unknown')
-    network = collections.Counter()
-    for relay in soak.relays():
-        network.update(relay.counts)
     say(options, f'faults: {counts(soak.injected)}\n'
-                 f'network: {counts(network)}\n'
+                 f'network: {counts(network(soak))}\n'
                  f'processes: {history.processes}\n'
                  f'enqueued: {results["ok"]}, taken back or refused {results["fail"]}, unknown {results["unknown"]}\n'
                  f'ended: {counts(states)}\n'
@@ -37,6 +41,8 @@ def describe(options, soak, history, took_s):
                  machines(history, answers) +
                  lanes_and_keys(history) +
                  f'calls of unknown fate: {counts(unknown)}\n'
+                 f'left to their lease: {history.left}, by {history.stopped} processes that stopped\n'
+                 f'moments: {counts(moments)}\n'
                  f'drained {took_s:.1f} s after the last fault')
 
 
@@ -50,8 +56,7 @@ def through_servers(soak, history):
     keys = collections.Counter(str(call.items) for call in calls)
     return (f'through servers: {remote} starts, {len(history.reports)} reports answered, of which {states["stale"]} stale; '
             f'{moved} jobs got a lease of their own; {len(calls)} calls to enqueue, of which {len(calls) - len(keys)} '
-            f'repeated\n'
-            f'servers killed when: {counts(history.deaths)}\n')
+            f'repeated\n')
 
 
 def machines(history, answers):

@@ -18,6 +18,7 @@
 #include "fault/soak_handlers.h"
 
 #define DRAIN_MS   1000
+#define SWEEP_MS   250 /* a sweep of five jobs while sweeps are slow (trace.sql) */
 #define QUEUES_MAX 4
 
 struct program {
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
         .poll_ms = 50,
         .poll_max_ms = 500,
         .drain_ms = DRAIN_MS,
+        .sweep_ms = SWEEP_MS,
         .unprepared = argc > 6,
         .deaf = argc > 6,
         .clock = &clock_system,

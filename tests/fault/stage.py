@@ -5,6 +5,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ import throwaway  # noqa: E402
 
 Failure = throwaway.Failure
 DATABASE = 'soak'
+ASK_S = 20
+EVENT_MAX = 65536
+POOLER_S = 20  # for it to listen
 
 
 class Cluster(throwaway.Cluster):
@@ -46,12 +50,18 @@ class Cluster(throwaway.Cluster):
     def crash(self):
         """As pg_ctl -m immediate: no clean end, recovery from the log at the next start."""
         self.server.send_signal(signal.SIGQUIT)
-        self.server.wait(3 * throwaway.STOP_TIMEOUT_S)
+        try:
+            self.server.wait(3 * throwaway.STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise Failure(f'PostgreSQL did not end within {3 * throwaway.STOP_TIMEOUT_S} s of SIGQUIT') from None
         self.launch()
 
     def ask(self, sql):
-        """Lines; None when the server cannot answer now."""
-        done = self.psql(DATABASE, sql, check=False)
+        """Lines; None when the server cannot answer now. Whoever changes something asks again whether it was done."""
+        try:
+            done = self.psql(DATABASE, sql, check=False, timeout_s=ASK_S)
+        except subprocess.TimeoutExpired:
+            return None
         return done.stdout.splitlines() if done.returncode == 0 else None
 
     def dump(self, queries, path):
@@ -61,9 +71,9 @@ class Cluster(throwaway.Cluster):
 
 
 class Pooler:
-    """PgBouncer in transaction mode in front of the cluster."""
+    """PgBouncer in front of the cluster."""
 
-    def __init__(self, cluster, directory):
+    def __init__(self, cluster, directory, mode='transaction'):
         self.cluster = cluster
         self.directory = directory
         self.process = None
@@ -75,7 +85,7 @@ class Pooler:
                     f'{DATABASE} = host={cluster.sockets} dbname={DATABASE} user={throwaway.USER}\n'
                     f'[pgbouncer]\n'
                     f'listen_addr =\nunix_socket_dir = {directory}\nlisten_port = 5432\n'
-                    f'auth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n'
+                    f'auth_type = any\npool_mode = {mode}\ndefault_pool_size = {4 if mode == "transaction" else 40}\n'
                     f'server_login_retry = 0.2\nquery_wait_timeout = 5\nlog_connections = 0\nlog_disconnections = 0\n'
                     f'ignore_startup_parameters = extra_float_digits,options\n')
 
@@ -89,6 +99,20 @@ class Pooler:
                 ['setpriv'] + self.cluster.drop[1:] + ['--pdeathsig=KILL', self.program(), '-q',
                                                        self.directory + '/pgbouncer.ini'],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def listens(self):
+        if self.process.poll() is not None:
+            with open(self.directory + '/log', encoding='utf-8', errors='replace') as log:
+                raise Failure('the pooler ended by itself:\n' + ''.join(log.readlines()[-5:]))
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(self.directory + '/.s.PGSQL.5432') == 0
+
+    def wait(self):
+        end = time.monotonic() + POOLER_S
+        while not self.listens():
+            if time.monotonic() > end:
+                raise Failure(f'the pooler does not listen after {POOLER_S} s')
+            time.sleep(0.02)
 
     def kill(self):
         if self.process:
@@ -138,6 +162,30 @@ class Actor:
     def freeze(self, yes):
         self.frozen = yes
         self.signal(signal.SIGSTOP if yes else signal.SIGCONT)
+
+    def thaw(self):
+        """Whether it runs again, or is gone."""
+        self.freeze(False)
+        if not self.alive():
+            return True
+        with open(f'/proc/{self.process.pid}/stat', encoding='utf-8', errors='replace') as f:
+            return f.read().rsplit(')', 1)[1].split()[0] != 'T'
+
+    def last_events(self):
+        """Words of the last whole lines that its process wrote down; none of one that ended before it could."""
+        try:
+            with open(f'{self.directory}/{self.name}.{self.lives}.events', 'rb') as f:
+                start = max(0, f.seek(0, os.SEEK_END) - EVENT_MAX)
+                f.seek(start)
+                lines = f.read().decode(errors='replace').split('\n')[:-1]
+        except FileNotFoundError:
+            return []
+        return [line.split(' ') for line in (lines[1:] if start else lines)]
+
+    def settles(self):
+        """Whether it settled something within the last second: a server without streams has nothing to settle."""
+        since_us = (time.time() - 1) * 1_000_000
+        return any(words[1] == 'call' and words[3] == 'settle' and int(words[0]) > since_us for words in self.last_events())
 
     def stop(self):
         self.stopping_since = time.monotonic()

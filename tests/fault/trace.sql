@@ -1,4 +1,4 @@
--- trace: what the database itself saw of every job, claim, lease of a single job, finished job and signal, for the checker; and two knobs. Runs after the
+-- trace: what the database itself saw of every job, claim, lease of a single job, finished job and signal, for the checker; and knobs. Runs after the
 -- migrations, in the soak test's own database. A trace row is written by the transaction it is about, so it is there
 -- exactly when that was committed; rows of one job are in the order of their commits, because the job is locked meanwhile.
 CREATE SCHEMA soak;
@@ -139,9 +139,9 @@ SELECT pawl.lane_set('*', 'row*', 1, strict => true);
 SELECT pawl.lane_set('*', 'tail*', 1, strict => true, hold => true);
 SELECT pawl.lane_set('*', 'trickle*', 100, rate_per_s => 8, burst => 3);
 
--- The share of claims and settles that succeed and then cannot be committed.
-CREATE TABLE soak.knob (refuse_commits double precision NOT NULL);
-INSERT INTO soak.knob VALUES (0);
+-- The share of claims and settles that succeed and then cannot be committed; and how long a sweep takes for each job, in s.
+CREATE TABLE soak.knob (refuse_commits double precision NOT NULL, slow_sweeps double precision NOT NULL);
+INSERT INTO soak.knob VALUES (0, 0);
 
 CREATE FUNCTION soak.refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -172,9 +172,28 @@ CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.signal
 CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.child
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.child_id % 4 = 0) EXECUTE FUNCTION soak.slow('0.03');
 
+-- Only a sweep that takes fewer jobs after a timeout gets to its end then.
+CREATE FUNCTION soak.slow_sweep() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    IF soak.statement() = 'claim_sweep' THEN
+        PERFORM pg_sleep(k.slow_sweeps) FROM soak.knob AS k WHERE k.slow_sweeps > 0;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER slow_sweep AFTER UPDATE OR DELETE ON pawl.job
+    FOR EACH ROW WHEN (old.token IS NOT NULL) EXECUTE FUNCTION soak.slow_sweep();
+
 -- A run of minutes has no hours to wait for an exhausted job.
-CREATE OR REPLACE FUNCTION pawl.retry_delay_ms(kind text, attempt integer) RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION pawl.retry_ms(
+    attempt integer, retry pawl.retry, base_ms integer, cap_ms integer,
+    kind_retry pawl.retry, kind_base_ms integer, kind_cap_ms integer, kind_table_ms integer[]
+) RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
-    SELECT (least(500, 25 * power(2, least(attempt, 10))) * (0.8 + 0.4 * random()))::bigint
+    SELECT CASE WHEN retry IS NULL AND base_ms IS NULL AND cap_ms IS NULL
+                THEN (least(500, 25 * power(2, least(attempt, 10))) * (0.8 + 0.4 * random()))::bigint
+                ELSE (least(coalesce(cap_ms, 3600000)::float8, coalesce(base_ms, 1000)::float8
+                            * (CASE retry WHEN 'quadratic' THEN attempt::float8 * attempt
+                                          ELSE power(2, least(attempt, 40) - 1) END))
+                      * (0.8 + 0.4 * random()))::bigint END
 $$;

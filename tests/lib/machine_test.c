@@ -272,6 +272,26 @@ static void a_signal_finds_its_job_or_says_why_not(void **state)
     assert_true(sent);
 }
 
+static void a_signal_to_a_full_inbox_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    int64_t id = new_job(f, "m");
+    bool sent = true;
+
+    /* Eight of 1 MiB, to the byte. */
+    testdb_exec(&f->db,
+                "SELECT pawl.signal(id, 'paid', to_jsonb(repeat('x', 1048516)),"
+                "                   CASE n WHEN 1 THEN 'k' END)"
+                " FROM pawl.job, generate_series(1, 8) AS n");
+    EXPECT(PAWL_EFULL, pawl_job_signal(f->db.conn, id, "paid", NULL, NULL, &sent, &f->err));
+    assert_non_null(strstr(f->err.message, "the inbox of job 1 is full"));
+    assert_non_null(strstr(f->err.detail, "8388608 bytes"));
+    assert_non_null(strstr(f->err.hint, "Send again when"));
+    assert_true(sent);
+    OK(pawl_job_signal(f->db.conn, id, "paid", NULL, "k", &sent, &f->err));
+    assert_false(sent);
+}
+
 static void a_signal_goes_to_all_that_are_about_the_same(void **state)
 {
     struct fixture *f = *state;
@@ -370,6 +390,7 @@ int main(void)
         TEST(a_key_makes_a_signal_count_once),
         TEST(a_signal_arrives_with_its_transaction),
         TEST(a_signal_finds_its_job_or_says_why_not),
+        TEST(a_signal_to_a_full_inbox_is_refused),
         TEST(a_signal_goes_to_all_that_are_about_the_same),
         TEST(a_machine_goes_on_from_a_step_that_is_chosen),
         TEST(a_signal_that_cannot_be_is_refused_before_it_is_sent),

@@ -82,8 +82,9 @@ static void a_status_comes_with_its_words(void **state)
     assert_int_equal(RPC_PERMISSION_DENIED, h.status);
     assert_int_equal(0, h.messages);
     assert_string_equal("100 % größer zweite Zeile", h.message);
-    assert_int_equal(PAWL_EDENIED,
-                     call_error(&(struct call_end){h.status, h.message}, &f->address, "x", &err));
+    assert_int_equal(
+        PAWL_EDENIED,
+        call_error(&(struct call_end){h.status, h.message, CALL_REFUSED}, &f->address, "x", &err));
     assert_non_null(strstr(err.detail, "PERMISSION_DENIED: 100 % größer"));
 }
 

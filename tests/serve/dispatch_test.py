@@ -178,6 +178,21 @@ def test_cancel():
         assert state(db, job_id) == 'cancelled' and state(db, other) == 'done'
 
 
+def test_progress_is_cut():
+    """progress that is too long is cut between characters, however many bytes they have, and not lost"""
+    with Database() as db, Served(db) as server, Worker(server.address) as worker:
+        job_id, = enqueue(db)
+        job = worker.job()
+        for character in 'ä€😀':
+            # "7% " and 1000 bytes: the cut falls on every place in a character.
+            for shift in range(len(character.encode())):
+                note = 'x' * shift + character * 400
+                whole = ('7% ' + note).encode()[:1000].decode(errors='ignore')
+                worker.beat(job, progress=[pb.JobProgress(job_id=job_id, token=job.token, percent=7, note=note)])
+                until(lambda: db.sql(f'SELECT progress FROM pawl.job WHERE id = {job_id}') == whole, 'the progress is seen', 20)
+        worker.done(job)
+
+
 def test_progress():
     """what a heartbeat says about progress is seen while the job runs"""
     with Database() as db, Served(db) as server, Worker(server.address) as worker:

@@ -6,7 +6,7 @@ import time
 import grpc
 
 from harness import patiently, run, until
-from served import Database, Holding, Served, payload, pb
+from served import SERVER_DB, Database, Holding, Served, payload, pb, psql
 
 PRODUCERS = 256
 
@@ -258,6 +258,28 @@ def test_deadline():
             assert [f.code() for f in flying] == [grpc.StatusCode.OK] * 2
             assert db.sql("SELECT count(*) FROM pawl.job WHERE kind IN ('late', 'cancelled')") == '0'
     patiently(scene, 0.5, 0.5, 0.3, 1)  # what is under way is given up after five seconds
+
+
+def test_no_answer():
+    """a database that does not answer, or cannot be reached: the client is told what could not be done, in its own words"""
+    def refused(calls, **fields):
+        status, text = calls.code('Enqueue', jobs=[pb.NewJob(kind='k')], **fields)
+        assert status == 'UNAVAILABLE', (status, text)
+        assert text.startswith('could not enqueue: the database did not answer in time; nothing was accepted'), text
+        for name in ('tx_', 'job_', 'enqueue_key', 'canceling'):
+            assert name not in text, text
+
+    with Database() as db, Served(db) as server, server.calls() as calls:
+        for key in ('', 'warm'):
+            calls.Enqueue(jobs=[pb.NewJob(kind='k')], idempotency_key=key)
+        with Holding(db, 'LOCK TABLE pawl.job'):
+            refused(calls)
+        psql(SERVER_DB, f'ALTER DATABASE {db.name} ALLOW_CONNECTIONS false')
+        psql(SERVER_DB, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{db.name}'")
+        for fields in ({}, {'idempotency_key': 'key'}):
+            calls.code('Enqueue', jobs=[pb.NewJob(kind='k')], **fields)  # the loss itself may be what it hears of
+            refused(calls, **fields)
+        psql(SERVER_DB, f'ALTER DATABASE {db.name} ALLOW_CONNECTIONS true')
 
 
 def test_large():

@@ -164,7 +164,7 @@ def test_spawn():
         job = parent.job()
         assert job.step == 'join' and job.children_left == 0
         found = {c.job_id: (c.state, c.result, c.error, c.kind) for c in job.children}
-        assert found == {jobs[0].job_id: (pb.JOB_STATE_DONE, b'{"n": 0}', '', 'child'),
+        assert found == {jobs[0].job_id: (pb.JOB_STATE_DONE, b'{"n":0}', '', 'child'),
                          jobs[1].job_id: (pb.JOB_STATE_DONE, b'[1]', '', 'child'),
                          jobs[2].job_id: (pb.JOB_STATE_FAILED, b'', 'broken', 'child')}, found
         go(parent, job, spawn=pb.SpawnOutcome(children=children, step='quorum', quorum=1, cancel=True))
@@ -189,17 +189,54 @@ def test_giant():
         job_id = int(db.sql("SELECT pawl.enqueue('k', bytes => pg_catalog.convert_to(pg_catalog.repeat('x', 16777216), 'UTF8'))"))
         job = worker.job()
         assert len(job.payload) == 16777216  # as it is, it fits
-        for _ in range(4):
-            db.sql(f"SELECT pawl.signal({job_id}, 's', pg_catalog.to_jsonb(pg_catalog.repeat('y', 1000000)))")
         other, = enqueue(db)
         also = worker.job()
-        assert go(worker, job, await_=pb.AwaitOutcome(signals=['s'], step='read')) in (pb.JOB_STATE_WAITING, pb.JOB_STATE_READY)
+        go(worker, job, next=pb.NextOutcome(step='read', delay_ms=3600000))
+        # Children leave it four megabytes of results.
+        db.sql(f"""INSERT INTO pawl.child (parent_id, child_id, kind, state, result)
+                   SELECT {job_id}, 1000 + n, 'c', 'done', convert_to(to_json(repeat('y', 65000))::text, 'UTF8')
+                   FROM generate_series(1, 64) AS n;
+                   UPDATE pawl.job SET children_left = 0, riders = riders | 32::int2, due_at = now() WHERE id = {job_id}""")
         until(lambda: state(db, job_id) == 'failed', 'it is failed')
         assert 'too large' in db.sql(f'SELECT errors FROM pawl.history WHERE id = {job_id}')
         assert go(worker, also, done=pb.DoneOutcome()) == pb.JOB_STATE_DONE and also.job_id == other
         enqueue(db)
         assert go(worker, worker.job(), done=pb.DoneOutcome()) == pb.JOB_STATE_DONE
         assert not worker.over.is_set() and worker.idle(0.1)
+
+
+def test_many_signals():
+    """signals that are more than a step is shown come with the steps that follow; an inbox that is full refuses more"""
+    with Database() as db, Served(db) as server, server.calls() as calls, Worker(server.address) as worker:
+        job_id = int(db.sql("SELECT pawl.enqueue('k', bytes => pg_catalog.convert_to(pg_catalog.repeat('x', 16777216), 'UTF8'))"))
+        job = worker.job()
+        megabyte = b'"' + b'y' * 1000000 + b'"'
+        for _ in range(8):
+            calls.Signal(job_id=job_id, name='s', payload=megabyte)
+        status, text = calls.code('Signal', job_id=job_id, name='s', payload=megabyte)
+        assert status == 'RESOURCE_EXHAUSTED' and f'the inbox of job {job_id} is full' in text and 'the limits are' in text, (status, text)
+        for n in range(8):
+            go(worker, job, await_=pb.AwaitOutcome(signals=['s'], step=f'take{n}'))
+            job = worker.job()
+            assert [s.payload for s in job.signals] == [megabyte]
+        assert go(worker, job, done=pb.DoneOutcome()) == pb.JOB_STATE_DONE
+
+
+def test_unclaimable():
+    """a job that cannot be claimed is parked with the reason, and the other jobs of its queue reach the worker"""
+    with Database() as db, Served(db) as server, server.calls() as calls:
+        ids = [enqueue(db)[0] for _ in range(30)]
+        bad = ids[10]
+        db.sql(f"""CREATE FUNCTION public.poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                      RAISE EXCEPTION 'the row is damaged' USING ERRCODE = '22000'; END $$;
+                  CREATE TRIGGER poison BEFORE UPDATE ON pawl.job FOR EACH ROW
+                      WHEN (old.token IS NULL AND new.token IS NOT NULL AND new.id = {bad}) EXECUTE FUNCTION public.poison()""")
+        with Worker(server.address, credits=20) as worker:
+            for _ in range(29):
+                worker.done(worker.job())
+            until(lambda: state(db, bad) == 'parked', 'it is parked')
+        assert calls.GetJob(job_id=bad).job.state == pb.JOB_STATE_PARKED
+        assert 'it cannot be claimed: the row is damaged' in db.sql(f'SELECT errors FROM pawl.job WHERE id = {bad}')
 
 
 def test_lanes():

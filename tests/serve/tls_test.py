@@ -154,7 +154,7 @@ def test_stop():
                 while server.state()['held'] == 0:
                     pass
                 assert server.command('stop 200') == 'stopping'
-                assert call.code() == grpc.StatusCode.UNAVAILABLE and 'server stops' in call.details(), call.details()
+                assert call.code() == grpc.StatusCode.UNAVAILABLE and 'the server stopped' in call.details(), call.details()
                 assert server.process.stdout.readline().strip() == 'stopped'
 
 

@@ -11,14 +11,15 @@ MAY_INCLUDE = {
     'core': ['base'],
     'pg': ['base'],
     'store': ['pg', 'core', 'base'],
-    'engine': ['store', 'pg/conn.h', 'pg/target.h', 'core', 'base'],
+    'engine': ['store', 'pg/conn.h', 'pg/primary.h', 'pg/target.h', 'core', 'base'],
     'hands': ['engine/mailbox.h', 'engine/hands.h', 'core', 'base'],
     'client': ['store', 'pg/sync.h', 'pg/result.h', 'core', 'base'],
     'lib': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
     'proto': [], # made from proto/, beside src/
     'wire': ['base'],
     'remote': ['wire', 'proto', 'engine/hands.h', 'core', 'base'],
-    'serve': ['wire', 'proto', 'hands', 'engine', 'client', 'store', 'pg/conn.h', 'pg/target.h', 'pg/result.h', 'core', 'base'],
+    'serve': ['wire', 'proto', 'hands', 'engine', 'client', 'store', 'pg/conn.h', 'pg/primary.h', 'pg/target.h', 'pg/result.h',
+              'core', 'base'],
     'bench': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/
     'cli': ['bench', 'serve', 'remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
 }

@@ -58,3 +58,12 @@ teardown()
     [ "$status" -eq 0 ]
     [ "$(ls "$DIR")" = b-notes ]
 }
+
+@test "an unknown trial is refused before anything is built" {
+    for name in nothing soak ''; do
+        PAWL_BUILD=$DIR/b run "$ROOT/dev" trial $name
+        [ "$status" -eq 1 ]
+        [[ $output == *trial* ]]
+        [ ! -e "$DIR/b" ]
+    done
+}

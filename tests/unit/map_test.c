@@ -160,7 +160,7 @@ static void every_map_has_a_seed_of_its_own(void **state)
     (void)state;
     map_init(&a, 1);
     map_init(&b, 1);
-    assert_memory_not_equal(a.seed, b.seed, sizeof(a.seed));
+    assert_memory_not_equal(&a.seed, &b.seed, sizeof(a.seed));
 }
 
 static void long_keys_are_kept_whole(void **state)

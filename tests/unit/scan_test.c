@@ -348,6 +348,130 @@ static void who_waits_for_a_turn_in_vain_does_without_for_longer_and_longer(void
     assert_true(scan_takes_turn(&scan, false, 2000, NOW + SCAN_NO_TURNS_US));
 }
 
+/* A claim as it would be asked for next. */
+static struct job_claim asked(struct scan *scan, int64_t now_us, int32_t limit, bool *ret_full)
+{
+    struct job_claim claim = {.limit = scan_most(scan, limit)};
+
+    if (scan_repeat(scan, &claim, ret_full))
+        return claim;
+    *ret_full = scan_from(scan, now_us, claim.from);
+    scan_lane_from(scan, *ret_full, claim.lane_from);
+    claim.lanes = scan_with_lanes(scan, *ret_full, &claim.limit);
+    return claim;
+}
+
+static void assert_same_rows(const struct job_claim *a, const struct job_claim *b)
+{
+    assert_int_equal(a->lanes, b->lanes);
+    assert_memory_equal(a->from, b->from, sizeof(a->from));
+    assert_memory_equal(a->lane_from, b->lane_from, sizeof(a->lane_from));
+}
+
+/* Full or not: right after a full scan the next one would not be affordable. */
+static void a_claim_that_failed_is_repeated_for_the_same_rows_and_half_as_many(void **state)
+{
+    struct scan scan = scan_new();
+    bool full;
+
+    (void)state;
+    scan.full_cost_us = 1000 * MS;
+    struct job_claim first = asked(&scan, NOW, 100, &full);
+
+    assert_true(full && first.lanes);
+    scan_failed(&scan, &first, full, true);
+    for (int32_t limit = 50; limit > 1; limit /= 2) {
+        struct job_claim next = asked(&scan, NOW + limit, 100, &full);
+
+        assert_true(full);
+        assert_int_equal(next.limit, limit);
+        assert_same_rows(&first, &next);
+        scan_failed(&scan, &next, full, true);
+    }
+    struct job_claim one = asked(&scan, NOW + 60, 100, &full);
+
+    assert_int_equal(one.limit, 1);
+    scan_failed(&scan, &one, full, true);
+    one = asked(&scan, NOW + 61, 100, &full);
+    assert_int_equal(one.limit, 1);
+    assert_same_rows(&first, &one);
+    /* And from the marks. */
+    struct scan marked = scan_new();
+
+    claim(&marked, NOW, 2, ROWS({1, 4, DUE}, {2, 4, DUE}));
+    first = asked(&marked, NOW + 1, 8, &full);
+    assert_false(full);
+    scan_failed(&marked, &first, full, true);
+    scan_put_back(&marked, 4, false, DUE - 5, 1);
+    one = asked(&marked, NOW + SCAN_FULL_EVERY_US, 8, &full);
+    assert_false(full);
+    assert_int_equal(one.limit, 4);
+    assert_same_rows(&first, &one);
+}
+
+static void a_claim_that_failed_for_no_fault_of_its_own_is_repeated_as_it_was(void **state)
+{
+    struct scan scan = scan_new();
+    bool full;
+
+    (void)state;
+    struct job_claim first = asked(&scan, NOW, 100, &full);
+
+    scan_failed(&scan, &first, full, false);
+    struct job_claim next = asked(&scan, NOW + 1, 300, &full);
+
+    assert_int_equal(next.limit, 100);
+    assert_same_rows(&first, &next);
+    assert_int_equal(asked(&scan, NOW + 2, 300, &full).limit, 300);
+}
+
+static void after_each_that_succeeds_twice_as_many_are_asked_for(void **state)
+{
+    struct scan scan = scan_new();
+    bool full;
+
+    (void)state;
+    scan_failed(&scan, &(struct job_claim){.limit = 1}, true, true);
+    for (int32_t limit = 1; limit < 2000; limit *= 2) {
+        assert_int_equal(asked(&scan, NOW, 2000, &full).limit, limit);
+        scan.want_full = scan.lanes = false;
+        scan_succeeded(&scan, 2000);
+    }
+    assert_int_equal(scan.again.most, 0);
+    scan_succeeded(&scan, 2000);
+    assert_int_equal(asked(&scan, NOW, 2000, &full).limit, 2000);
+}
+
+static void large_jobs_are_claimed_few_at_a_time(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    assert_int_equal(scan_most(&scan, 2000), 2000);
+    claim(&scan, NOW, 2, ROWS({1, 4, DUE}, {2, 4, DUE}));
+    assert_in_range(scan.job_bytes, 1, SCAN_BYTES_MAX / 2000);
+    assert_int_equal(scan_most(&scan, 2000), 2000);
+    scan.job_bytes = SCAN_BYTES_MAX / 4;
+    assert_int_equal(scan_most(&scan, 2000), 4);
+    scan.job_bytes = 2 * SCAN_BYTES_MAX;
+    assert_int_equal(scan_most(&scan, 2000), 1);
+    /* As soon as they are smaller again. */
+    claim(&scan, NOW, 1, ROWS({3, 4, DUE}));
+    assert_int_equal(scan_most(&scan, 2000), 2000);
+}
+
+/* The head of a queue with lanes may be plain. */
+static void a_smaller_full_scan_does_not_forget_lanes(void **state)
+{
+    struct scan scan = scan_new();
+
+    (void)state;
+    scan_lane_left(&scan);
+    scan_smaller(&scan, 2);
+    assert_true(claim(&scan, NOW, 1, ROWS({1, 4, DUE})));
+    assert_true(scan.lanes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +489,11 @@ int main(void)
         cmocka_unit_test(a_job_that_is_put_back_is_behind_the_mark_no_more),
         cmocka_unit_test(where_no_lanes_are_known_a_look_for_them_is_a_small_claim),
         cmocka_unit_test(only_large_claims_that_find_enough_take_turns),
+        cmocka_unit_test(a_claim_that_failed_is_repeated_for_the_same_rows_and_half_as_many),
+        cmocka_unit_test(a_claim_that_failed_for_no_fault_of_its_own_is_repeated_as_it_was),
+        cmocka_unit_test(after_each_that_succeeds_twice_as_many_are_asked_for),
+        cmocka_unit_test(large_jobs_are_claimed_few_at_a_time),
+        cmocka_unit_test(a_smaller_full_scan_does_not_forget_lanes),
         cmocka_unit_test(who_waits_for_a_turn_in_vain_does_without_for_longer_and_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

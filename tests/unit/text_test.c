@@ -386,6 +386,25 @@ static void a_word_of_the_longest_length_is_still_compared(void **state)
     assert_null(text_nearest(typed, (const char *const[]){word}, 1));
 }
 
+static void a_cut_leaves_whole_characters(void **state)
+{
+    static const char *const characters[] = {"x", "ä", "€", "😀"};
+
+    (void)state;
+    for (size_t i = 0; i < LEN(characters); i++) {
+        size_t size = strlen(characters[i]);
+        char text[32];
+
+        assert_true(snprintf(text, sizeof(text), "ab%s%s", characters[i], characters[i]) > 0);
+        for (size_t len = 0; len <= strlen(text); len++)
+            assert_int_equal(text_whole(text, len), len < 2 ? len : len - (len - 2) % size);
+    }
+    /* What is no UTF-8 keeps its bytes, or loses a few; it is not read beyond its length. */
+    assert_int_equal(text_whole("\x80", 1), 1);
+    assert_int_equal(text_whole("\xf0", 1), 0);
+    assert_int_equal(text_whole("\x80\x80\x80\x80\x80", 5), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +421,7 @@ int main(void)
         cmocka_unit_test(durations_are_written_in_two_units_at_most),
         cmocka_unit_test(a_near_miss_finds_what_was_meant),
         cmocka_unit_test(a_word_of_the_longest_length_is_still_compared),
+        cmocka_unit_test(a_cut_leaves_whole_characters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,18 +88,23 @@ void accept_item_fail(struct accept_item *item, enum rpc_status status, const ch
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
     bool unknown = item->uncertain && !item->mismatch;
+    bool unconfirmed = item->unconfirmed;
     bool keyed = item->has_key;
 
     if (unknown)
         item->accept->stats.unknown++;
     accept_item_destroy(item);
     if (call != NULL && unknown)
-        rpc_end(call,
-                RPC_UNAVAILABLE,
-                "the connection to the database was lost during the commit: the jobs may have been "
-                "accepted or not%s",
-                keyed ? ". Repeat the call with the same idempotency_key"
-                      : ", and without an idempotency_key a repetition may accept them twice");
+        rpc_end_unknown(
+            call,
+            RPC_UNAVAILABLE,
+            "%s%s",
+            unconfirmed ? "no synchronous standby of the database has confirmed the commit: the "
+                          "jobs are accepted, but a fail-over may lose them"
+                        : "the connection to the database was lost during the commit: the jobs "
+                          "may have been accepted or not",
+            keyed ? ". Repeat the call with the same idempotency_key"
+                  : ", and without an idempotency_key a repetition may accept them twice");
     else if (call != NULL)
         rpc_end(call, status, "%s", message);
 }
@@ -284,9 +289,15 @@ static void committed(struct flight *flight, const struct batch_end *end)
                              "retries of one and the same call");
         else if (item->n_answers == item->n)
             accept_item_reply(item);
-        else
-            accept_item_fail(
-                item, RPC_INTERNAL, "the jobs were stored, but the database did not say their ids");
+        else {
+            struct rpc_call *call = item->call;
+
+            accept_item_destroy(item);
+            if (call != NULL)
+                rpc_end_unknown(call,
+                                RPC_INTERNAL,
+                                "the jobs were stored, but the database did not say their ids");
+        }
     }
 }
 
@@ -322,12 +333,21 @@ static void refuse(struct accept_item *item, const struct batch_end *end)
     if (strcmp(err->sqlstate, "55P03") == 0 && !item->uncertain)
         accept_item_fail(item,
                          RPC_ABORTED,
-                         "a transaction that is still open holds a key of this call; nothing was "
-                         "accepted, try again");
+                         "a transaction that is still open holds a key of this call; this call "
+                         "accepted nothing%s",
+                         item->has_key
+                             ? ", but an earlier one with the same idempotency_key may be "
+                               "about to. Repeat it with the same key"
+                             : "; try again");
     else if (end->verdict == PG_VERDICT_RETRY && ++item->tries < ACCEPT_TRIES_MAX)
         accept_requeue(item->accept, item);
     else if (end->verdict == PG_VERDICT_RETRY)
-        accept_item_fail(item, RPC_ABORTED, "%s; nothing was accepted, try again", err->message);
+        accept_item_fail(item,
+                         RPC_ABORTED,
+                         "could not enqueue: %s; nothing was accepted, try again",
+                         err->message);
+    else if (item->uncertain)
+        accept_item_fail(item, RPC_UNAVAILABLE, "%s", err->message);
     else {
         accept_item_destroy(item);
         if (call != NULL)
@@ -341,7 +361,7 @@ static void give_up(struct accept_item *item, const struct pawl_err *err)
 
     accept_item_fail(item,
                      full ? RPC_RESOURCE_EXHAUSTED : RPC_UNAVAILABLE,
-                     "%s; nothing was accepted, try again later%s%s",
+                     "could not enqueue: %s; nothing was accepted, try again later%s%s",
                      err->message,
                      err->hint[0] ? ". Hint: " : "",
                      err->hint);
@@ -363,7 +383,7 @@ static void give_up_all(struct flight *flight, const struct batch_end *end)
 }
 
 /* Those that can be asked again are; the answer for the others is that nobody knows. */
-static void lost(struct flight *flight, bool unknown)
+static void lost(struct flight *flight, bool unknown, bool unconfirmed)
 {
     struct accept *accept = flight->accept;
 
@@ -371,6 +391,7 @@ static void lost(struct flight *flight, bool unknown)
         struct accept_item *item = flight->items[i - 1];
 
         item->uncertain |= unknown;
+        item->unconfirmed |= unconfirmed;
         if ((!unknown || item->has_key) && !accept->closing && ++item->tries < ACCEPT_TRIES_MAX) {
             accept_requeue(accept, item);
             continue;
@@ -389,14 +410,15 @@ void flight_ended(void *data, const struct batch_end *end)
     bool alone = flight->n == 1;
 
     land(flight);
+    accept->options.flushed(accept->options.data, end);
     if (end->verdict != PG_VERDICT_OK)
         log_warn_err(accept->options.log, "job_enqueue", end->err, LOG_INT("calls", flight->n));
     if (end->verdict == PG_VERDICT_OK)
         committed(flight, end);
     else if (end->verdict == PG_VERDICT_UNKNOWN)
-        lost(flight, true);
+        lost(flight, true, end->unconfirmed);
     else if (end->verdict == PG_VERDICT_RETRY && end->err->code == PAWL_ECONN)
-        lost(flight, false);
+        lost(flight, false, false);
     else if (!accept->closing && is_about_the_jobs(end) && !alone)
         split(flight);
     else if (!accept->closing && is_about_the_jobs(end))
@@ -423,6 +445,7 @@ struct accept *accept_new(const struct accept_options *options)
                                                    .clock = &clock_system,
                                                    .log = options->log,
                                                    .unprepared = options->unprepared,
+                                                   .primary = options->primary,
                                                    .session = STMT(session)});
     if (accept->conn == NULL) {
         free(accept);

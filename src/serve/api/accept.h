@@ -36,7 +36,10 @@ struct accept_options {
     const char *name;            /* of its connection, for the log; static */
     bool once;                   /* for calls with keys */
     bool unprepared;
-    struct log *log; /* borrowed; may be NULL */
+    struct primary *primary;                                  /* borrowed */
+    struct log *log;                                          /* borrowed; may be NULL */
+    void (*flushed)(void *data, const struct batch_end *end); /* how each ended */
+    void *data;
 };
 
 /* Since the start, but for the last two. */

@@ -19,6 +19,7 @@ struct accept_item {
     unsigned tries;
     bool
         uncertain; /* a commit of it is unknown: from then on nobody may say that nothing was accepted */
+    bool unconfirmed; /* … and known to be committed by the primary */
     bool replayed;
     bool mismatch; /* its key was used for something else */
     void (*counted)(struct rpc_call *call, size_t jobs, void *data);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "serve/api/api_internal.h"
 #include "serve/metrics.h"
+#include "store/statements.h"
 
 #define METHOD(text, message, handler)                                               \
     {                                                                                \
@@ -100,6 +101,10 @@ void api_close(struct api *api, void (*closed)(void *data), void *data)
         api->n_open++;
         auth_close(api->auth, part_closed, api);
     }
+    if (api->ask != NULL) {
+        api->n_open++;
+        probe_close(&api->probe, part_closed, api);
+    }
     checker_close(&api->checker, part_closed, api);
     part_closed(api);
 }
@@ -109,9 +114,18 @@ struct auth *api_auth(struct api *api)
     return api->auth;
 }
 
-bool api_ready(const struct api *api)
+const char *api_why_not(const struct api *api)
 {
-    return accept_ready(api->plain) && auth_ready(api->auth);
+    if (!accept_ready(api->plain))
+        return "there is no connection to the database";
+    return auth_ready(api->auth) ? probe_why(&api->probe) : "access tokens are not known yet";
+}
+
+static void on_flushed(void *data, const struct batch_end *end)
+{
+    struct api *api = data;
+
+    probe_heard(&api->probe, end);
 }
 
 static bool may_see_metrics(struct http_exchange *exchange, void *data)
@@ -132,12 +146,13 @@ static int make_auth(struct api *api, struct pawl_err *err)
                                            .rpc = server_rpc(o->server),
                                            .target = o->target,
                                            .deaf = o->unprepared,
+                                           .primary = o->primary,
                                            .log = o->log},
                     &api->auth,
                     err);
 }
 
-static struct conn *open_conn(struct api *api, const char *name)
+static struct conn *open_conn(struct api *api, const char *name, const struct stmt *session)
 {
     const struct api_options *o = &api->options;
     struct conn *conn = conn_new(o->loop,
@@ -146,7 +161,9 @@ static struct conn *open_conn(struct api *api, const char *name)
                                                         .clock = &clock_system,
                                                         .log = o->log,
                                                         .queue_max = ASK_WAITING_MAX,
-                                                        .unprepared = o->unprepared});
+                                                        .unprepared = o->unprepared,
+                                                        .session = session,
+                                                        .primary = o->primary});
 
     if (conn != NULL)
         conn_start(conn);
@@ -159,15 +176,20 @@ static bool make_parts(struct api *api)
     struct accept_options accept = {.loop = o->loop,
                                     .target = o->target,
                                     .name = "accept",
+                                    .primary = o->primary,
                                     .unprepared = o->unprepared,
+                                    .flushed = on_flushed,
+                                    .data = api,
                                     .log = o->log};
 
     api->plain = accept_new(&accept);
     accept.name = "accept_once";
     accept.once = true;
     api->once = accept_new(&accept);
-    api->ask = open_conn(api, "ask");
-    api->look = open_conn(api, "look");
+    api->ask = open_conn(api, "ask", STMT(session));
+    if (api->ask != NULL)
+        probe_init(&api->probe, o->loop, api->ask, o->worker, o->log);
+    api->look = open_conn(api, "look", NULL);
     return api->plain != NULL && api->once != NULL && api->ask != NULL && api->look != NULL;
 }
 

@@ -21,8 +21,10 @@ struct api_options {
     uv_loop_t *loop;
     struct server *server;       /* borrowed */
     const struct target *target; /* borrowed */
+    const struct uuid *worker;   /* borrowed; the server's row in pawl.worker */
     bool tokens;                 /* clients need access tokens */
     bool unprepared;
+    struct primary *primary;                                       /* borrowed */
     struct log *log;                                               /* borrowed; may be NULL */
     void (*workers)(void *data, api_worker_fn *fn, void *fn_data); /* NULL: none */
     void *data;
@@ -34,8 +36,8 @@ int api_new(const struct api_options *options,
             struct api **ret_api,
             struct pawl_err *err) MUST_CHECK;
 
-/* Jobs can be accepted, and tokens are known. */
-bool api_ready(const struct api *api);
+/* NULL: jobs can be accepted, and tokens are known. Else why not, in a few words; static. */
+const char *api_why_not(const struct api *api);
 
 /* For auth_allows in other services. NULL: everybody may everything. */
 struct auth *api_auth(struct api *api);

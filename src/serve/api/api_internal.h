@@ -6,6 +6,7 @@
 #include "serve/api/api.h"
 #include "serve/api/ask.h"
 #include "serve/api/checker.h"
+#include "serve/api/probe.h"
 
 struct api {
     struct api_options options;
@@ -13,8 +14,9 @@ struct api {
     struct checker checker;
     struct accept *plain;
     struct accept *once;
-    struct conn *ask;  /* what is quick */
-    struct conn *look; /* ListJobs and Stats, which may read much */
+    struct conn *ask;   /* what is quick */
+    struct probe probe; /* on it */
+    struct conn *look;  /* ListJobs and Stats, which may read much */
     struct rpc_service jobs;
     struct rpc_service queues;
     int64_t started_us;

@@ -81,10 +81,18 @@ static void say_why_not(struct ask *ask, const struct batch_end *end)
         rpc_end(call, RPC_UNAVAILABLE, "%s; nothing was done, try again later", err->message);
         break;
     case PG_VERDICT_UNKNOWN:
-        rpc_end(call,
+        if (!ask->changes)
+            rpc_end(call, RPC_UNAVAILABLE, "the connection to the database was lost; try again");
+        else
+            rpc_end_unknown(
+                call,
                 RPC_UNAVAILABLE,
-                "the connection to the database was lost%s",
-                ask->changes ? " during the commit: it may have been done or not" : "; try again");
+                "%s",
+                end->unconfirmed
+                    ? "no synchronous standby of the database has confirmed the commit: it is "
+                      "done, but a fail-over may undo it"
+                    : "the connection to the database was lost during the commit: it may have "
+                      "been done or not");
         break;
     case PG_VERDICT_RETRY:
         rpc_end(call,

@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "base/log.h"
+#include "pg/primary.h"
 #include "pg/target.h"
 #include "serve/http/http.h"
 #include "serve/rpc/rpc.h"
@@ -40,6 +41,7 @@ struct auth_options {
     uv_loop_t *loop;
     struct rpc *rpc;             /* borrowed; it becomes its guard */
     const struct target *target; /* borrowed */
+    struct primary *primary;     /* borrowed; a pooler that it found makes deaf, too */
     bool deaf;                   /* no LISTEN, no prepared statements: looks every second instead */
     struct log *log;             /* borrowed; may be NULL */
 };

@@ -78,11 +78,16 @@ static void over(void *data, struct access *access)
 
 static void on_timer(uv_timer_t *timer);
 
+static bool is_deaf(const struct auth *auth)
+{
+    return auth->options.deaf || primary_pooled(auth->options.primary);
+}
+
 /* Runs at what comes first: a look, or the end of a token. */
 static void arm(struct auth *auth)
 {
     int64_t now_us = clock_mono_us(&clock_system);
-    int64_t every_ms = auth->options.deaf ? AUTH_LOOK_DEAF_MS : AUTH_LOOK_MS;
+    int64_t every_ms = is_deaf(auth) ? AUTH_LOOK_DEAF_MS : AUTH_LOOK_MS;
     int64_t next_us = access_expire(&auth->table, now_us, over, auth);
     int64_t look_us = auth->look_us + (auth->soon ? (int64_t)AUTH_WANTED_MS : every_ms) * US_PER_MS;
 
@@ -97,9 +102,9 @@ static void on_timer(uv_timer_t *timer)
 {
     struct auth *auth = timer->data;
     int64_t now_us = clock_mono_us(&clock_system);
-    int64_t every_ms = auth->soon           ? AUTH_WANTED_MS
-                       : auth->options.deaf ? AUTH_LOOK_DEAF_MS
-                                            : AUTH_LOOK_MS;
+    int64_t every_ms = auth->soon      ? AUTH_WANTED_MS
+                       : is_deaf(auth) ? AUTH_LOOK_DEAF_MS
+                                       : AUTH_LOOK_MS;
 
     if (now_us - auth->look_us >= every_ms * US_PER_MS)
         look(auth);
@@ -218,6 +223,7 @@ int auth_look_init(struct auth *auth, struct pawl_err *err)
                                                  .clock = &clock_system,
                                                  .log = o->log,
                                                  .unprepared = o->deaf,
+                                                 .primary = o->primary,
                                                  .on_notify = on_notify,
                                                  .data = auth});
     if (auth->conn == NULL)

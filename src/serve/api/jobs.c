@@ -319,8 +319,8 @@ static void cancelled(struct ask *ask, const struct batch_end *end)
     Pawl__V1__CancelAnswer *answers = arena_new_array(&ask->arena, n, Pawl__V1__CancelAnswer);
 
     response.answers = arena_new_array(&ask->arena, n, Pawl__V1__CancelAnswer *);
-    if (answers == NULL || response.answers == NULL) {
-        no_memory(ask->call);
+    if (answers == NULL || response.answers == NULL) { /* it is committed */
+        rpc_end_unknown(ask->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;
     }
     for (size_t i = 0; i < n; i++) {

@@ -102,10 +102,16 @@ static bool add_leaving(struct dispatch *d, struct batch *batch)
 static void mark_kept(struct dispatch *d, const PGresult *r)
 {
     for (int row = 0; row < PQntuples(r); row++) {
-        struct stream_run *run = streams_find(d->streams, held_put_row(r, row));
+        int64_t id = held_put_row(r, row);
+        struct stream_run *run = streams_find(d->streams, id < 0 ? -id : id);
 
-        if (run != NULL && run->on_its_way)
-            run->kept = true;
+        if (run == NULL || !run->on_its_way)
+            continue;
+        run->kept = id > 0;
+        if (id < 0) { /* somebody else holds it: it stays on the list, for the next time */
+            run->on_its_way = false;
+            uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
+        }
     }
 }
 
@@ -210,7 +216,8 @@ static bool add_lookups(struct dispatch *d, struct batch *batch)
         held != NULL ? arena_new_array(held->arena, BATCH_MAX, struct held_job) : NULL;
     size_t n = 0;
 
-    if (jobs == NULL || reported == NULL)
+    /* That a job was settled is answered only when it is sure to last. */
+    if (jobs == NULL || reported == NULL || batch_add(batch, STMT(tx_confirm)) == NULL)
         return false;
     while (n < BATCH_MAX && !list_empty(&d->lookups)) {
         struct lookup *lookup = LIST_ENTRY(d->lookups.next, struct lookup, link);

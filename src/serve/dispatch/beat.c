@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "serve/dispatch/dispatch_internal.h"
 
 #define PROGRESS_MAX 1000
@@ -174,17 +175,15 @@ note_progress(struct beat *beat, struct take *take, const Pawl__V1__JobProgress 
 
     if (!ticket_read(&progress->token, &ticket))
         return;
-    snprintf(text,
-             sizeof(text),
-             "%u%%%s%s",
-             progress->percent < 100 ? progress->percent : 100,
-             progress->note[0] != '\0' ? " " : "",
-             progress->note);
-    /* Not in the middle of a character. */
-    size_t len = strlen(text);
+    int len = snprintf(text,
+                       sizeof(text),
+                       "%u%%%s%s",
+                       progress->percent < 100 ? progress->percent : 100,
+                       progress->note[0] != '\0' ? " " : "",
+                       progress->note);
 
-    while (len == PROGRESS_MAX && len > 0 && (text[len - 1] & 0x80) != 0)
-        text[--len] = '\0';
+    if (len > PROGRESS_MAX)
+        text[text_whole(text, PROGRESS_MAX)] = '\0';
     run = dispatch_find(beat->d, progress->job_id, &ticket);
     if (run != NULL && run->place == PLACE_SENT) {
         coordinator_note(beat->d->app->coordinator, run->run, text);

@@ -240,6 +240,7 @@ int dispatch_new(struct serve_app *app, struct dispatch **ret_dispatch, struct p
                                               .clock = &clock_system,
                                               .log = app->log,
                                               .unprepared = app->options->unprepared,
+                                              .primary = &app->primary,
                                               .session = STMT(session),
                                               .on_state = on_state,
                                               .on_notify = on_notify,

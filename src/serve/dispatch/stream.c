@@ -227,7 +227,7 @@ static void on_drain(struct rpc_call *call, void *data)
 }
 
 static const struct rpc_call_ops stream_ops = {
-    .gone = on_gone, .writable = on_writable, .drain = on_drain};
+    .gone = on_gone, .writable = on_writable, .drain = on_drain, .keeps_connection = true};
 
 /* ── the beginning ── */
 

@@ -170,7 +170,7 @@ void wish_tick(struct dispatch *d)
     d->presence_us = now_us;
     d->crowd_changed = false;
     /* Without LISTEN nobody calls. */
-    if (d->app->options->unprepared && !d->asking_wishes)
+    if ((d->app->options->unprepared || primary_pooled(&d->app->primary)) && !d->asking_wishes)
         ask_wishes(d);
     buf_init(&out, PRESENCE_BYTES_MAX);
     json_init(&w, &out);

@@ -30,6 +30,14 @@ static int begin_headers_cb(nghttp2_session *session, const nghttp2_frame *frame
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
+    if (frame->hd.stream_id > h2->last_id) {
+        /* It came before the GOAWAY that names the last one went out: the client will take it for one that was never
+         * looked at, and may repeat it elsewhere. */
+        if (nghttp2_submit_rst_stream(
+                session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM) < 0)
+            h2->broken = true;
+        return 0;
+    }
     struct h2_stream *stream = h2_stream_new(h2, frame->hd.stream_id);
     if (!stream)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -101,12 +109,9 @@ static void drain_step(struct h2 *h2)
     if (h2->drain != H2_NOTICED)
         return;
     h2->drain = H2_GONE;
-    if (nghttp2_submit_goaway(h2->session,
-                              NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(h2->session),
-                              NGHTTP2_NO_ERROR,
-                              NULL,
-                              0) < 0)
+    h2->last_id = nghttp2_session_get_last_proc_stream_id(h2->session);
+    if (nghttp2_submit_goaway(
+            h2->session, NGHTTP2_FLAG_NONE, h2->last_id, NGHTTP2_NO_ERROR, NULL, 0) < 0)
         h2->broken = true;
     peer_dirty(h2->peer);
 }
@@ -268,6 +273,19 @@ static bool h2_finished(const struct peer *peer)
     return !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session);
 }
 
+static bool h2_needed(const struct peer *peer)
+{
+    const struct h2 *h2 = peer->state;
+
+    LIST_FOREACH(link, &h2->streams) {
+        const struct h2_stream *stream = LIST_ENTRY(link, struct h2_stream, link);
+
+        if (stream->call && rpc_call_keeps_connection(stream->call))
+            return true;
+    }
+    return false;
+}
+
 static void h2_drain(struct peer *peer)
 {
     struct h2 *h2 = peer->state;
@@ -338,6 +356,7 @@ static const struct peer_protocol h2_protocol = {
     .input = h2_input,
     .output = h2_output,
     .finished = h2_finished,
+    .needed = h2_needed,
     .tick = h2_tick,
     .drain = h2_drain,
     .close = h2_close,
@@ -396,6 +415,7 @@ int h2_attach(struct peer *peer, struct http *http)
         return PAWL_ENOMEM;
     h2->peer = peer;
     h2->http = http;
+    h2->last_id = INT32_MAX;
     h2->idle_us = peer->net->now_us;
     h2->who = (struct rpc_peer){
         .address = peer->address,

@@ -35,6 +35,7 @@ struct h2 {
     int64_t noticed_us; /* when the first GOAWAY went out */
     int64_t control;    /* frames without use since the last answer of ours */
     enum h2_drain drain;
+    int32_t last_id; /* of a stream that is taken; what the second GOAWAY names */
     bool broken;     /* no memory inside a callback: to be closed */
     struct buf *out; /* borrowed, while nghttp2 is asked for what to send */
 };
@@ -65,11 +66,12 @@ struct h2_stream {
     bool is_rpc;
     bool started; /* its headers are complete */
     bool headers_too_large;
-    bool responded; /* our headers are submitted */
-    bool deferred;  /* nghttp2 waits for data */
-    bool finishing; /* nothing is added to the queue any more */
-    int status;     /* of a call; for the trailers */
-    char *message;  /* owned; encoded; NULL for none */
+    bool responded;   /* our headers are submitted */
+    bool deferred;    /* nghttp2 waits for data */
+    bool finishing;   /* nothing is added to the queue any more */
+    int status;       /* of a call; for the trailers */
+    char *message;    /* owned; encoded; NULL for none */
+    const char *done; /* static; NULL for none */
 };
 
 struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id);

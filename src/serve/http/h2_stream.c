@@ -120,7 +120,8 @@ static void start_rpc(struct h2_stream *stream, const char *path)
 {
     stream->is_rpc = true;
     if (stream->headers_too_large) {
-        rpc_sink.finish(stream, RPC_RESOURCE_EXHAUSTED, "the headers are larger than the limit");
+        rpc_sink.finish(
+            stream, RPC_RESOURCE_EXHAUSTED, "the headers are larger than the limit", RPC_DONE_NO);
         return;
     }
     const struct rpc_head head = {
@@ -197,12 +198,16 @@ static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
 {
     char status[12];
     int n = snprintf(status, sizeof(status), "%d", stream->status);
-    nghttp2_nv nv[2] = {NV("grpc-status", status, (size_t)n)};
+    nghttp2_nv nv[3] = {NV("grpc-status", status, (size_t)n)};
     size_t n_nv = 1;
 
     if (stream->message) {
         nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
         nv[n_nv++] = message;
+    }
+    if (stream->done) {
+        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
+        nv[n_nv++] = done;
     }
     return nghttp2_submit_trailer(session, stream->id, nv, n_nv);
 }
@@ -313,7 +318,7 @@ static void submit_status_only(struct h2_stream *stream)
 {
     char status[12];
     int n = snprintf(status, sizeof(status), "%d", stream->status);
-    nghttp2_nv nv[5] = {
+    nghttp2_nv nv[6] = {
         NV(":status", "200", 3),
         NV("content-type", "application/grpc", 16),
         NV("grpc-status", status, (size_t)n),
@@ -324,6 +329,10 @@ static void submit_status_only(struct h2_stream *stream)
         nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
         nv[n_nv++] = message;
     }
+    if (stream->done) {
+        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
+        nv[n_nv++] = done;
+    }
     if (stream->status == RPC_UNIMPLEMENTED) {
         nghttp2_nv accepted = NV("grpc-accept-encoding", "identity,gzip", 13);
         nv[n_nv++] = accepted;
@@ -331,7 +340,7 @@ static void submit_status_only(struct h2_stream *stream)
     (void)submit(stream, nv, n_nv, false);
 }
 
-static void sink_finish(void *data, enum rpc_status status, const char *message)
+static void sink_finish(void *data, enum rpc_status status, const char *message, const char *done)
 {
     struct h2_stream *stream = data;
     char encoded[RPC_MESSAGE_ENCODED_MAX];
@@ -339,6 +348,7 @@ static void sink_finish(void *data, enum rpc_status status, const char *message)
     stream->call = NULL;
     stream->finishing = true;
     stream->status = (int)status;
+    stream->done = done;
     if (message[0]) {
         rpc_message_encode(message, encoded);
         stream->message = strdup(encoded); /* without memory for the words the number must do */

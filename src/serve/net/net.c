@@ -112,10 +112,14 @@ void net_tick_wanted(struct net *net)
         uv_timer_start(&net->tick, tick_cb, NET_TICK_MS, NET_TICK_MS);
 }
 
-void net_close_listeners(struct net *net)
+void net_quiesce(struct net *net)
 {
+    net->quiet = true;
     LIST_FOREACH_SAFE(link, after, &net->listeners) {
         listener_close(LIST_ENTRY(link, struct listener, link));
+    }
+    LIST_FOREACH_SAFE(link, after, &net->peers) {
+        peer_quiesce(LIST_ENTRY(link, struct peer, link));
     }
 }
 
@@ -136,7 +140,7 @@ void net_stop(struct net *net, int64_t grace_ms, void (*stopped)(void *data), vo
     net->stopping = true;
     net->stopped = stopped;
     net->stopped_data = data;
-    net_close_listeners(net);
+    net_quiesce(net);
     net_tick_wanted(net); /* also wakes a loop in which nothing else happens */
     LIST_FOREACH_SAFE(link, after, &net->peers) {
         peer_drain(LIST_ENTRY(link, struct peer, link), grace_ms);

@@ -62,6 +62,7 @@ struct net {
     struct buf output; /* the same for writes */
     int spare_fd;      /* given up to accept, and close, what could not be accepted otherwise */
     struct net_counters counters;
+    bool quiet; /* net_quiesce was called */
     bool stopping;
     void (*stopped)(void *data);
     void *stopped_data;
@@ -84,7 +85,8 @@ int net_listen(struct net *net,
 int net_is_local(const char *address, bool *ret_local, struct pawl_err *err) MUST_CHECK;
 /* The address of the i-th listener with its real port; false when there is none. */
 bool net_address(const struct net *net, size_t i, char *out, size_t size);
-void net_close_listeners(struct net *net);
+/* No new connections; those that exist are asked to go, each as soon as it is not needed any more. */
+void net_quiesce(struct net *net);
 
 /* No new connections; all that exist are asked to finish, and closed after grace_ms. Then stopped is called, once. */
 void net_stop(struct net *net, int64_t grace_ms, void (*stopped)(void *data), void *data);

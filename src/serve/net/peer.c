@@ -413,6 +413,16 @@ void peer_drain(struct peer *peer, int64_t grace_ms)
         peer_kill(peer); /* it has said nothing yet */
 }
 
+void peer_quiesce(struct peer *peer)
+{
+    if (peer->dead || peer->draining || !peer->protocol)
+        return;
+    if (peer->protocol->needed && peer->protocol->needed(peer))
+        return;
+    peer->draining = true;
+    peer->protocol->drain(peer);
+}
+
 void peer_tick(struct peer *peer, int64_t now_us)
 {
     const struct serve_limits *limits = peer->net->options.limits;
@@ -431,6 +441,8 @@ void peer_tick(struct peer *peer, int64_t now_us)
         return;
     if (now_us > peer->old_us)
         peer_drain(peer, limits->grace_ms);
+    if (peer->net->quiet)
+        peer_quiesce(peer);
     if (peer->protocol && !peer->dead)
         peer->protocol->tick(peer, now_us);
 }

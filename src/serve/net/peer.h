@@ -36,6 +36,8 @@ struct peer_protocol {
     int (*output)(struct peer *peer, struct buf *out);
     /* There is nothing more to be said or heard: it may be closed once everything was sent. */
     bool (*finished)(const struct peer *peer);
+    /* It is needed until a call on it has ended (rpc_call_ops.keeps_connection). NULL: never. */
+    bool (*needed)(const struct peer *peer);
     /* Now and then, for timeouts. */
     void (*tick)(struct peer *peer, int64_t now_us);
     /* The server stops, or the connection is too old: take nothing new, finish soon. */
@@ -92,6 +94,8 @@ void peer_close(struct peer *peer);
 void peer_kill(struct peer *peer);
 /* Asks the protocol to finish within grace_ms. */
 void peer_drain(struct peer *peer, int64_t grace_ms);
+/* Asks it to finish, however long that takes, unless it is still needed. */
+void peer_quiesce(struct peer *peer);
 
 /* For net.c: once a turn, and now and then. */
 void peer_flush(struct peer *peer);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "serve/rpc/rpc_internal.h"
 #include "wire/wire.h"
 
@@ -117,13 +118,21 @@ static void call_close(struct rpc_call *call, enum rpc_status status)
         histogram_add(&entry->latency, now_us() - call->started_us);
 }
 
+/* What the client is told about effects of a call that ends like this. Nothing of a stream, which has several. */
+static const char *call_done(const struct rpc_call *call, enum rpc_status status)
+{
+    if (status == RPC_OK || (call->entry->method && call->entry->method->server_streams))
+        return NULL;
+    return call->unknown ? RPC_DONE_UNKNOWN : RPC_DONE_NO;
+}
+
 static void call_finish(struct rpc_call *call, enum rpc_status status, const char *message)
 {
     void *stream = call->stream;
 
     call->busy++;
     call_close(call, status);
-    call->sink->finish(stream, status, message);
+    call->sink->finish(stream, status, message, call_done(call, status));
     call_leave(call);
 }
 
@@ -141,6 +150,7 @@ void rpc_call_end_by_force(struct rpc_call *call, enum rpc_status status, const 
 {
     call->busy++;
     call->forced = true;
+    call->unknown = call->handled;
     call_gone(call);
     call_finish(call, status, message);
     call_leave(call);
@@ -198,7 +208,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     struct rpc_call *call = call_get(rpc);
 
     if (!call) {
-        sink->finish(stream, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        sink->finish(stream, RPC_RESOURCE_EXHAUSTED, "no memory for the call", RPC_DONE_NO);
         return NULL;
     }
     struct rpc_entry *entry = map_get(&rpc->by_path, head->path, strlen(head->path));
@@ -209,7 +219,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     call->authorization = NULL;
     call->request = NULL;
     call->client = NULL;
-    call->forced = false;
+    call->forced = call->handled = call->unknown = false;
     call->ops = NULL;
     call->data = NULL;
     call->started_us = now_us();
@@ -239,8 +249,10 @@ static void call_handle(struct rpc_call *call, const ProtobufCMessage *request)
     bool asked = call->guarded || method->client_streams;
 
     call->guarded = true;
-    if (asked || !rpc->guard || rpc->guard(call, rpc->guard_data))
+    if (asked || !rpc->guard || rpc->guard(call, rpc->guard_data)) {
+        call->handled = true;
         method->handle(call, request, call->entry->service->data);
+    }
     if (!call->ended && !call->ops && (!method->client_streams || !request))
         rpc_end(call, RPC_INTERNAL, "%s gave no answer", method->name);
 }
@@ -336,6 +348,11 @@ bool rpc_call_starved(const struct rpc_call *call)
     return call->starved;
 }
 
+bool rpc_call_keeps_connection(const struct rpc_call *call)
+{
+    return call->ops && call->ops->keeps_connection;
+}
+
 void rpc_call_writable(struct rpc_call *call)
 {
     call->starved = false;
@@ -378,10 +395,13 @@ static int call_pack(struct rpc_call *call, const ProtobufCMessage *message)
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(!call->ended);
-    if (call_pack(call, message) < 0)
+    if (call_pack(call, message) < 0) {
+        call->unknown =
+            true; /* there is an answer, so it was done; the client must not take it for refused */
         call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
-    else
-        call_finish(call, RPC_OK, "");
+        return;
+    }
+    call_finish(call, RPC_OK, "");
 }
 
 int rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
@@ -402,16 +422,36 @@ size_t rpc_queued(const struct rpc_call *call)
     return call->stream ? call->sink->queued(call->stream) : 0;
 }
 
-void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...)
+static void end_with(struct rpc_call *call, enum rpc_status status, const char *fmt, va_list ap)
+    PRINTF_LIKE(3, 0);
+
+static void end_with(struct rpc_call *call, enum rpc_status status, const char *fmt, va_list ap)
 {
     char message[RPC_MESSAGE_MAX + 1];
+
+    if (vsnprintf(message, sizeof(message), fmt, ap) > RPC_MESSAGE_MAX)
+        message[text_whole(message, RPC_MESSAGE_MAX)] = '\0';
+    call_finish(call, status, message);
+}
+
+void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...)
+{
     va_list ap;
 
     assert(status < RPC_STATUS_COUNT);
     va_start(ap, fmt);
-    vsnprintf(message, sizeof(message), fmt, ap);
+    end_with(call, status, fmt, ap);
     va_end(ap);
-    call_finish(call, status, message);
+}
+
+void rpc_end_unknown(struct rpc_call *call, enum rpc_status status, const char *fmt, ...)
+{
+    va_list ap;
+
+    call->unknown = true;
+    va_start(ap, fmt);
+    end_with(call, status, fmt, ap);
+    va_end(ap);
 }
 
 void rpc_end_ok(struct rpc_call *call)

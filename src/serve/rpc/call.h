@@ -12,8 +12,9 @@ struct rpc_sink {
      * first sends the headers. NULL: no memory. */
     uint8_t *(*reserve)(void *stream, size_t len);
     size_t (*queued)(const void *stream);
-    /* Once the queue has gone out, the status. The stream must not use the call any more. */
-    void (*finish)(void *stream, enum rpc_status status, const char *message);
+    /* Once the queue has gone out, the status. The stream must not use the call any more. done: for RPC_DONE_TRAILER;
+     * NULL: nothing is said about it. */
+    void (*finish)(void *stream, enum rpc_status status, const char *message, const char *done);
 };
 
 /* What a request says about itself. Borrowed for the call of rpc_call_begin, but for peer, which must outlive it. */
@@ -39,6 +40,7 @@ void rpc_call_too_slow(struct rpc_call *call);
 void rpc_call_writable(struct rpc_call *call);
 /* rpc_send was refused since the last rpc_call_writable. */
 bool rpc_call_starved(const struct rpc_call *call);
+bool rpc_call_keeps_connection(const struct rpc_call *call);
 /* The client is gone: finish is not called. */
 void rpc_call_abort(struct rpc_call *call);
 

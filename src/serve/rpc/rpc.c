@@ -126,7 +126,16 @@ void rpc_set_guard(struct rpc *rpc, rpc_guard *guard, void *data)
     rpc->guard_data = data;
 }
 
-/* client NULL: all of them. */
+static const char *why_stopped(const struct rpc_call *call)
+{
+    if (!call->handled)
+        return "the server stops; nothing was done, connect again";
+    if (call->entry->method->server_streams)
+        return "the server stops; connect again";
+    return "the server stopped before the answer was known: the call may have been done or not";
+}
+
+/* client NULL: all of them. message NULL: the server stops. */
 static void
 end_some(struct rpc *rpc, const void *client, enum rpc_status status, const char *message)
 {
@@ -141,13 +150,13 @@ end_some(struct rpc *rpc, const void *client, enum rpc_status status, const char
         list_push(&rpc->active, link);
         if (call->ended || (client && call->client != client))
             continue;
-        rpc_call_end_by_force(call, status, message);
+        rpc_call_end_by_force(call, status, message ? message : why_stopped(call));
     }
 }
 
-void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message)
+void rpc_end_all(struct rpc *rpc)
 {
-    end_some(rpc, NULL, status, message);
+    end_some(rpc, NULL, RPC_UNAVAILABLE, NULL);
 }
 
 void rpc_end_client(struct rpc *rpc,

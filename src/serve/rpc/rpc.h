@@ -83,7 +83,10 @@ void rpc_end_ok(struct rpc_call *call);
 
 /* A status and what is wrong, in words that help. The call is over. */
 void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* The same from one of our errors: message, detail and hint. */
+/* The same, and nobody can say whether the call was done. After rpc_end it was not: clients are told which. */
+void rpc_end_unknown(struct rpc_call *call, enum rpc_status status, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+/* rpc_end from one of our errors: message, detail and hint. */
 void rpc_end_err(struct rpc_call *call, const struct pawl_err *err);
 
 /*
@@ -103,6 +106,9 @@ struct rpc_call_ops {
     void (*writable)(struct rpc_call *call, void *data);
     /* The server stops: end the call soon. Those without it are ended when the grace is over. */
     void (*drain)(struct rpc_call *call, void *data);
+    /* Other calls of its client belong to it, as a worker's reports to its stream: while it lasts, a server that stops
+     * does not ask its connection to go. */
+    bool keeps_connection;
 };
 
 /* The handler answers later. ops: static. May be called again to change either. */
@@ -151,8 +157,8 @@ void rpc_end_client(struct rpc *rpc,
 
 /* Tells every held call that the server stops. New ones are still taken: connections say when to send no more. */
 void rpc_drain(struct rpc *rpc);
-/* Ends every call. */
-void rpc_end_all(struct rpc *rpc, enum rpc_status status, const char *message);
+/* Ends every call, because the server stops: those whose handler has begun as unknown, unless they are streams. */
+void rpc_end_all(struct rpc *rpc);
 size_t rpc_active(const struct rpc *rpc);
 
 struct buf;

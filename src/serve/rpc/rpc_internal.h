@@ -56,6 +56,8 @@ struct rpc_call {
     struct frame_reader reader;
     ProtobufCMessage *request; /* in body; NULL until it is complete */
     bool forced;               /* ended by rpc_call_end_by_force */
+    bool handled;              /* its handler has begun */
+    bool unknown;              /* whether it was done, when it ends */
     void *client;              /* the guard's; NULL until it said who it is */
     const struct rpc_call_ops *ops;
     void *data;

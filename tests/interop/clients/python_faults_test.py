@@ -17,6 +17,7 @@ try:
 except ImportError:
     tap.skip_all('python3-grpcio is not installed')
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.join(sys.argv[1], 'clients', 'python')
 sys.path.insert(0, PACKAGE)
 
@@ -40,6 +41,8 @@ def with_leases(scene):
 
     patiently(play, 1.5, 5, 15)
 
+
+COMMITTING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
 
 # A worker in a process of its own: says on standard output what it starts, and waits for a file to go on.
 CHILD = '''
@@ -317,6 +320,24 @@ def test_operator_drain():
         assert w._stopping.wait(TIMEOUT_S)
         go.set()
         assert w.join(TIMEOUT_S) and c.get(job).state == 'done'
+
+
+def test_enqueue_over_stop():
+    """a job that is being accepted when the server is told to stop is accepted once, and the client is told"""
+    with Stage() as stage, open(os.path.join(HERE, 'node', 'gate.sql'), encoding='utf-8') as gate:
+        sql, ids = stage.database.sql, []
+        sql(gate.read())
+        with pawl.Client(stage.address, timeout=20) as c:
+            sql('INSERT INTO public.gate DEFAULT VALUES')
+            thread = threading.Thread(target=lambda: ids.append(c.enqueue('k')))
+            thread.start()
+            until(lambda: sql(COMMITTING) != '0', 'it is being committed')
+            stage.serve.process.send_signal(signal.SIGTERM)
+            time.sleep(3)  # longer than closing connections takes, shorter than a server waits for a commit
+            sql('DELETE FROM public.gate')
+            thread.join(TIMEOUT_S)
+            assert ids == [int(sql('SELECT id FROM pawl.job'))], ids
+        assert stage.serve.stop() == 0
 
 
 def test_no_server():

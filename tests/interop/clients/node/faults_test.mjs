@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { readFileSync, writeFileSync, mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -223,6 +223,28 @@ const tests = {
     assert.deepEqual([views.map((one) => one.attempt).sort(), reasons], [[0, 0, 0, 0, 0, 1], ['shutdown']]);
     await client.cancelMany(jobs.map((one) => one.id));
     client.close();
+  },
+
+  async 'a job that is being accepted when the server is told to stop is accepted once, and the client is told'() {
+    const own = new Stage();
+    await own.open();
+    const client = new Client({ address: own.address, timeoutMs: 20_000 });
+    try {
+      own.sql(readFileSync(new URL('gate.sql', import.meta.url), 'utf8'));
+      own.sql('INSERT INTO public.gate DEFAULT VALUES');
+      const enqueued = client.enqueue('k');
+      const committing =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()";
+      await until(() => own.sql(committing) !== '0', 'it is being committed');
+      own.process.kill('SIGTERM');
+      await sleep(3000); // longer than closing connections takes, shorter than a server waits for a commit
+      own.sql('DELETE FROM public.gate');
+      assert.equal(await enqueued, own.sql('SELECT id FROM pawl.job'));
+      assert.deepEqual(await own.exited, [0, null]);
+    } finally {
+      client.close();
+      await own.close();
+    }
   },
 
   async 'a server that will not have a worker says so; without a server a producer says that there is none'() {
