@@ -116,15 +116,14 @@ static int measure_drain(struct bench *b, void *data, bool against, struct pawl_
     if (rc == 0 && against)
         rc = tables_fill(b, n, PAWL_PRIORITY_DEFAULT, false, err);
     else if (rc == 0)
-        rc = tables_exec(
-            b->conn,
-            err,
-            "INSERT INTO pawl.job (queue, kind, payload, priority, due_at, lane, riders)"
-            " SELECT '" BENCH_QUEUE "', '" BENCH_KIND "', '{}', 14,"
-            "  now() - interval '1 minute' + g * interval '1 microsecond',"
-            "  'l' || g %% %lld, 1 FROM generate_series(1, %lld) AS g",
-            (long long)lanes->n_lanes,
-            (long long)n);
+        rc = tables_exec(b->conn,
+                         err,
+                         "INSERT INTO pawl.job (queue, kind, payload, priority, due_at, lane)"
+                         " SELECT '" BENCH_QUEUE "', '" BENCH_KIND "', '{}', 4,"
+                         "  now() - interval '1 minute' + g * interval '1 microsecond',"
+                         "  'l' || g %% %lld FROM generate_series(1, %lld) AS g",
+                         (long long)lanes->n_lanes,
+                         (long long)n);
     if (rc == 0)
         rc = tables_tidy(b, err);
     if (rc == 0)
@@ -232,18 +231,17 @@ static int measure_crowd(struct bench *b, void *data, bool against, struct pawl_
     if (rc == 0)
         rc = tables_exec(b->conn, err, "TRUNCATE pawl.lane");
     if (rc == 0 && !against)
-        rc = tables_exec(
-            b->conn,
-            err,
-            "INSERT INTO pawl.job (queue, kind, payload, priority, due_at, lane, riders)"
-            " SELECT '" BENCH_QUEUE "', '" BENCH_KIND "', '{}', 14,"
-            "  now() - interval '1 hour' + g * interval '1 microsecond', 'hot', 1"
-            " FROM generate_series(1, %lld) AS g;"
-            "UPDATE pawl.job SET token = gen_random_uuid()"
-            " WHERE id = (SELECT min(id) FROM pawl.job);"
-            "INSERT INTO pawl.lane (queue, name, holders)"
-            " SELECT '" BENCH_QUEUE "', 'hot', ARRAY[min(id)] FROM pawl.job",
-            (long long)n);
+        rc = tables_exec(b->conn,
+                         err,
+                         "INSERT INTO pawl.job (queue, kind, payload, priority, due_at, lane)"
+                         " SELECT '" BENCH_QUEUE "', '" BENCH_KIND "', '{}', 4,"
+                         "  now() - interval '1 hour' + g * interval '1 microsecond', 'hot'"
+                         " FROM generate_series(1, %lld) AS g;"
+                         "UPDATE pawl.job SET token = gen_random_uuid()"
+                         " WHERE id = (SELECT min(id) FROM pawl.job);"
+                         "INSERT INTO pawl.lane (queue, name, holders)"
+                         " SELECT '" BENCH_QUEUE "', 'hot', ARRAY[min(id)] FROM pawl.job",
+                         (long long)n);
     if (rc == 0)
         rc = tables_fill(b, others, PAWL_PRIORITY_DEFAULT, false, err);
     if (rc == 0)

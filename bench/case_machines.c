@@ -217,11 +217,11 @@ static int wait_parked(struct bench *b, struct pawl_err *err)
 {
     for (;;) {
         int64_t n = 0;
-        int rc =
-            tables_number(b->conn,
-                          &n,
-                          err,
-                          "SELECT count(*) FROM pawl.job WHERE waits_for = 3 AND token IS NULL");
+        int rc = tables_number(
+            b->conn,
+            &n,
+            err,
+            "SELECT count(*) FROM pawl.job WHERE waits_for = 'signal' AND token IS NULL");
 
         if (rc < 0 || n == 1)
             return rc;

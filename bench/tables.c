@@ -147,7 +147,8 @@ int tables_clear(struct bench *b, int keep_days, struct pawl_err *err)
             b->conn,
             err,
             "SET LOCAL lock_timeout = '" CLEAR_LOCK "';"
-            "TRUNCATE pawl.job, pawl.claim, pawl.history, pawl.queue, pawl.sleeper, pawl.worker;"
+            "TRUNCATE pawl.job, pawl.job_option, pawl.machine, pawl.signal, pawl.child, pawl.orphan,"
+            " pawl.claim, pawl.history, pawl.queue, pawl.sleeper, pawl.worker;"
             "INSERT INTO pawl.queue (name, keep_days) VALUES ('" BENCH_QUEUE "', %d)",
             keep_days);
         if (rc == 0 || i + 1 >= CLEAR_TRIES || !is_about_locks(err))

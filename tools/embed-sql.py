@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Turns sql/query/*.sql and sql/migrations/*.sql into C tables at build time.
+"""Turns sql/query/*.sql, sql/baseline/*.sql and sql/migrations/*.sql into C tables at build time.
 
 A query loses its header comment and gets its name as a comment in front, so that an operator who looks at
-pg_stat_activity sees which statement it is. A migration is embedded byte for byte, because its checksum is recorded.
+pg_stat_activity sees which statement it is. A migration is embedded byte for byte, because its checksum is recorded. Files of
+sql/baseline, which come first, are one migration in the order in which they are named: 1, baseline.
 
 usage: embed-sql.py queries OUT.c OUT.h FILE...
        embed-sql.py migrations OUT.c FILE...
@@ -56,13 +57,18 @@ def queries(out_c, out_h, files):
 def migrations(out_c, files):
     with open(out_c, "w", encoding="utf-8") as c:
         c.write('#include "store/migrations.h"\n\nconst struct migration migrations[] = {\n')
-        for i, path in enumerate(files, 1):
+        baseline = [f for f in files if os.path.basename(os.path.dirname(f)) == "baseline"]
+        later = files[len(baseline):]
+        parts = [(1, "baseline", "\n".join(read(f) for f in baseline))]
+        for i, path in enumerate(later, 2):
             m = re.fullmatch(r"(\d{4})_([a-z0-9_]+)", stem(path))
             if not m or int(m[1]) != i:
-                sys.exit("%s: migrations are named NNNN_name.sql and numbered from 0001 without a gap" % path)
-            digest = hashlib.sha256(open(path, "rb").read()).hexdigest()
-            c.write('{%d, "%s", "%s",\n%s},\n' % (i, m[2], digest, literal(read(path))))
-        c.write("};\n\nconst int migrations_n = %d;\n" % len(files))
+                sys.exit("%s: migrations are named NNNN_name.sql and numbered from 0002 without a gap" % path)
+            parts.append((i, m[2], read(path)))
+        for i, name, text in parts:
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            c.write('{%d, "%s", "%s",\n%s},\n' % (i, name, digest, literal(text)))
+        c.write("};\n\nconst int migrations_n = %d;\n" % len(parts))
 
 
 def script(name, out_c, path):

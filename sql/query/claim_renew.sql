@@ -1,5 +1,6 @@
 -- Purpose: the heartbeat of a worker: renews all its leases and its own row, and brings back whose end was asked for.
---          Leases only grow.
+--          Leases only grow. A claim that a thousand younger ones have overtaken gets a new place in the ledger, so that a long
+--          run does not hold back where sweeps begin.
 -- Parameters: $1 uuid worker, $2 uuid[] tokens of its claims, $3 int8 lease in ms, $4 int4 jobs running,
 --             $5 int4 jobs claimed and not started, $6 int4 slots, $7 int8 memory in bytes (0: not known)
 -- Rows: token uuid of each claim that is still there; one that is missing was lost, or a sweep has taken jobs of it back and
@@ -27,7 +28,9 @@ WITH mine AS MATERIALIZED (
 ), renewed AS (
     UPDATE pawl.claim AS c
     SET lease_until = greatest(c.lease_until,
-                               pg_catalog.clock_timestamp() + $3::int8::float8 * interval '1 millisecond')
+                               pg_catalog.clock_timestamp() + $3::int8::float8 * interval '1 millisecond'),
+        seq = CASE WHEN c.seq < pg_catalog.pg_sequence_last_value('pawl.claim_seq_seq') - 1000
+                   THEN pg_catalog.nextval('pawl.claim_seq_seq') ELSE c.seq END
     FROM free
     WHERE c.token = free.token
     RETURNING c.token

@@ -30,7 +30,7 @@ WITH expired AS MATERIALIZED (
     UPDATE pawl.job AS j
     SET token = NULL,
         lane_due_at = NULL,
-        waits_for = 1,
+        waits_for = 'operator',
         due_at = 'infinity',
         errors = pawl.errors_add(
             j.errors, j.attempt, 'lost', $3::text, l.worker,

@@ -5,25 +5,30 @@
 -- Rows: n int8: the position in the input, from 1, of each that is theirs; cancelled bool: its end was asked for.
 --       What is missing was lost. One that somebody else holds is theirs too, and its lease is as it was: the next word tells
 -- Locks: the jobs, against the sweep alone (no sender of a signal is in the way), and the rows; skipping what others hold
--- Index: job_pkey, held_pkey
+-- Index: job_pkey, held_pkey, machine_pkey, job_option_pkey
 -- Roles: worker
 WITH mine AS MATERIALIZED (
-    SELECT i.n, i.worker, i.progress, j.id, j.token, j.cancel_by IS NOT NULL AS cancelled
+    SELECT i.n, i.worker, i.progress, j.id, j.token, j.has_options, j.cancel_by IS NOT NULL AS cancelled
     FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::bytea[]), pg_catalog.unnest($3::text[]),
                     pg_catalog.unnest($5::text[])) WITH ORDINALITY AS i(id, ticket, worker, progress, n)
     JOIN pawl.job AS j ON j.id = i.id
+    LEFT JOIN pawl.machine AS s ON j.is_machine AND s.job_id = j.id
     WHERE j.token IS NOT NULL
-      AND pg_catalog.substr(i.ticket, 4) = pawl.ticket(j.token, j.id, j.step)
+      AND pg_catalog.substr(i.ticket, 4) = pawl.ticket(j.token, j.id, s.step)
 ), safe AS MATERIALIZED (
     SELECT j.id FROM mine AS m JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token FOR KEY SHARE OF j SKIP LOCKED
 ), heard AS MATERIALIZED (
-    SELECT j.id, m.progress
+    SELECT j.id, j.has_options, m.progress
     FROM mine AS m
     JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token
     WHERE m.progress IS NOT NULL
     FOR NO KEY UPDATE OF j SKIP LOCKED
+), marked AS (
+    UPDATE pawl.job AS j SET has_options = true FROM heard AS h WHERE j.id = h.id AND h.has_options IS NULL
 ), noted AS (
-    UPDATE pawl.job AS j SET progress = h.progress FROM heard AS h WHERE j.id = h.id
+    INSERT INTO pawl.job_option AS o (job_id, progress)
+    SELECT DISTINCT ON (h.id) h.id, h.progress FROM heard AS h ORDER BY h.id
+    ON CONFLICT (job_id) DO UPDATE SET progress = excluded.progress
 ), free AS MATERIALIZED (
     SELECT h.job_id FROM mine AS m JOIN pawl.held AS h ON h.job_id = m.id FOR UPDATE OF h SKIP LOCKED
 ), put AS (

@@ -1,17 +1,18 @@
--- Purpose: takes at most $3 due jobs of one queue, the most urgent first, and leaves one claim row for all of them.
---          Nothing may run before the commit of this statement is known.
+-- Purpose: takes at most $3 due jobs of one queue that are in no lane, the most urgent first, and leaves one claim row for
+--          all of them. Nothing may run before the commit of this statement is known.
 -- Parameters: $1 text queue, $2 text[] kinds the worker has handlers for, $3 int4 limit,
 --             $4 uuid token (random, new for every call), $5 uuid worker, $6 int8 lease in ms,
---             $7 timestamptz[] and $8 int8[]: for priority 9, 8, … 0 the due time and id to start from
+--             $7 timestamptz[] and $8 int8[]: for priority 9, 8, … 0 the due time and id to start from;
+--             $9 text and $10 text: the first and the last of $2 in the order of bytes
 -- Rows: id int8, kind text, priority int2, attempt int4, max_attempts int4, timeout_ms int4 or NULL, payload bytea,
---       due_at timestamptz, riders int2 (NULL: a plain job), trace text or NULL,
---       machine text (pawl.machine_line) or NULL, state bytea or NULL, lane text or NULL, tid tid: where the row is
---       now; in no order
+--       due_at timestamptz, join_of int4 or NULL, has_options bool or NULL, is_machine bool or NULL, trace text or NULL,
+--       machine text and state bytea (pawl.machine_view) or NULL, tid tid: where the row is now; in no order
 -- Locks: the jobs it takes, skipping those that others hold
 -- Index: job_pick, one probe for each priority; the jobs themselves by ctid, so the update is heap-only
 -- Roles: worker
 -- Where to start from is only a short cut past rows that were claimed before and are not yet vacuumed away: a row may be
--- committed behind it, so the caller starts from the beginning now and then.
+-- committed behind it, and is found by other means.
+-- $9 and $10 are checked in the index, so that a worker with one kind passes over jobs of others without reading them.
 -- The array of ctids is computed once, before the update starts: with IN (SELECT ... LIMIT n) another plan may run the
 -- subquery again and again and claim without limit.
 WITH taken AS (
@@ -26,10 +27,13 @@ WITH taken AS (
             SELECT c.ctid
             FROM pawl.job AS c
             WHERE c.queue = $1::text
+              AND c.lane IS NULL
               AND c.priority = (10 - level.n)::int2
               AND c.due_at <= pg_catalog.now()
               AND (c.due_at, c.id) >= (level.due_at, level.id)
               AND c.token IS NULL
+              AND c.kind >= $9::text COLLATE "C"
+              AND c.kind <= $10::text COLLATE "C"
               AND c.kind = ANY ($2::text[])
             ORDER BY c.due_at, c.id
             LIMIT $3::int4
@@ -39,11 +43,10 @@ WITH taken AS (
         LIMIT $3::int4
     ))
     RETURNING j.id, j.kind, j.priority, j.attempt, j.max_attempts, j.timeout_ms, j.payload, j.due_at,
-              j.riders, j.meta ->> 'trace' AS trace,
-              CASE WHEN j.riders >= 16
-                   THEN pawl.machine_line(j.id, j.step, j.awaits, j.waits_for, j.wait_until, j.deadline_at,
-                                          j.children_left, j.cancel_by, j.join_flags, j.inbox) END AS machine,
-              j.state, j.lane, j.ctid AS tid
+              j.join_of, j.has_options, j.is_machine, j.meta ->> 'trace' AS trace,
+              CASE WHEN j.is_machine OR j.deadline_at IS NOT NULL
+                   THEN pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) END AS machine,
+              j.ctid AS tid
 ), claimed AS (
     INSERT INTO pawl.claim (token, worker, lease_until, job_ids)
     SELECT $4::uuid, $5::uuid, pg_catalog.clock_timestamp() + $6::int8::float8 * interval '1 millisecond',
@@ -51,6 +54,6 @@ WITH taken AS (
     FROM taken
     HAVING pg_catalog.count(*) > 0
 )
-SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, riders, trace, machine, state, lane,
-       tid
+SELECT id, kind, priority, attempt, max_attempts, timeout_ms, payload, due_at, join_of, has_options, is_machine, trace,
+       (machine).line AS machine, (machine).state AS state, tid
 FROM taken

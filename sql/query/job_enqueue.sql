@@ -13,7 +13,7 @@
 INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
 SELECT i.queue, i.kind, i.payload, i.priority,
        CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond'
-            ELSE pg_catalog.now() + i.delay_ms::float8 * interval '1 millisecond' END,
+            ELSE pg_catalog.clock_timestamp() + i.delay_ms::float8 * interval '1 millisecond' END,
        i.max_attempts, nullif(i.timeout_ms, 0)
 FROM ROWS FROM (
          pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bytea[]),

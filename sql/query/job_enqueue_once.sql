@@ -14,8 +14,8 @@
 -- order of the input, which is how each finds its place again. Of one call all are or none is, so that its jobs stay in order.
 WITH wanted AS MATERIALIZED (
     SELECT *,
-           CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond'
-                ELSE pg_catalog.now() + i.delay_ms::float8 * interval '1 millisecond' END AS due_at
+           CASE WHEN i.at_us = 0 THEN i.delay_ms::float8 * interval '1 millisecond' END AS delay,
+           CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond' END AS given_at
     FROM ROWS FROM (
              pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bytea[]),
              pg_catalog.unnest($4::int2[]), pg_catalog.unnest($5::int8[]), pg_catalog.unnest($6::int8[]),
@@ -31,7 +31,8 @@ WITH wanted AS MATERIALIZED (
     WHERE i.once IS NULL OR (SELECT k.job_ids IS NULL FROM pawl.enqueue_key AS k WHERE k.hash = i.once)
 ), inserted AS (
     INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
-    SELECT w.queue, w.kind, w.payload, w.priority, w.due_at, w.max_attempts, nullif(w.timeout_ms, 0)
+    SELECT w.queue, w.kind, w.payload, w.priority, coalesce(w.given_at, pg_catalog.clock_timestamp() + w.delay), w.max_attempts,
+           nullif(w.timeout_ms, 0)
     FROM wanted AS w
     WHERE w.plain
     RETURNING j.id
@@ -44,7 +45,7 @@ WITH wanted AS MATERIALIZED (
            CASE WHEN w.step IS NOT NULL AND NOT r.existed THEN pawl.job_start_at(r.id, w.step) END AS started
     FROM wanted AS w
     CROSS JOIN LATERAL pawl.enqueue_row(
-        w.queue, w.kind, w.payload, w.priority, w.due_at, w.max_attempts, nullif(w.timeout_ms, 0), w.retry::pawl.retry,
+        w.queue, w.kind, w.payload, w.priority, w.delay, w.given_at, w.max_attempts, nullif(w.timeout_ms, 0), w.retry::pawl.retry,
         nullif(w.base_ms, 0), nullif(w.cap_ms, 0), w.key, w.scope, w.states, w.keep_ms, w.mode, w.lane,
         nullif(w.parent_id, 0), w.meta::jsonb,
         pg_catalog.now() + nullif(w.deadline_ms, 0)::float8 * interval '1 millisecond') AS r

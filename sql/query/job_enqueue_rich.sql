@@ -12,6 +12,7 @@
 -- Locks: the new rows; keys, until the transaction ends
 -- Index: sleeper_pkey, guard_pkey, job_pkey
 -- Roles: producer, enqueuer
+-- A function for each job, which takes six times as long as job_enqueue: for jobs that need it only.
 SELECT r.id, r.existed
 FROM ROWS FROM (
          pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bytea[]),
@@ -25,8 +26,8 @@ FROM ROWS FROM (
             keep_ms, mode, lane, parent_id, meta, scope, deadline_ms)
 CROSS JOIN LATERAL pawl.enqueue_row(
     i.queue, i.kind, i.payload, i.priority,
-    CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond'
-         ELSE pg_catalog.now() + i.delay_ms::float8 * interval '1 millisecond' END,
+    CASE WHEN i.at_us = 0 THEN i.delay_ms::float8 * interval '1 millisecond' END,
+    CASE WHEN i.at_us <> 0 THEN timestamptz 'epoch' + i.at_us::float8 * interval '1 microsecond' END,
     i.max_attempts, nullif(i.timeout_ms, 0), i.retry::pawl.retry, nullif(i.base_ms, 0), nullif(i.cap_ms, 0),
     i.key, i.scope, i.states, i.keep_ms, i.mode, i.lane, nullif(i.parent_id, 0), i.meta::jsonb,
     pg_catalog.now() + nullif(i.deadline_ms, 0)::float8 * interval '1 millisecond') AS r

@@ -5,11 +5,12 @@
 -- Locks: the new rows
 -- Index: sleeper_pkey, probed once
 -- Roles: producer, enqueuer
+-- One job takes 342 k instructions here and 429 k by job_enqueue: the same values are bound, checked and taken apart once.
 -- unnest stands among the columns, because as a table its rows would be stored once more before they are inserted.
 INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
 SELECT $1::text, $2::text, pg_catalog.unnest($3::bytea[]), $4::int2,
        CASE WHEN $6::int8 <> 0 THEN timestamptz 'epoch' + $6::int8::float8 * interval '1 microsecond'
-            ELSE pg_catalog.now() + $5::int8::float8 * interval '1 millisecond' END,
+            ELSE pg_catalog.clock_timestamp() + $5::int8::float8 * interval '1 millisecond' END,
        $7::int4, nullif($8::int4, 0)
 RETURNING j.id,
           (SELECT pg_catalog.count(pg_catalog.pg_notify('pawl_wake', $1::text))

@@ -5,16 +5,31 @@
 --       created_at timestamptz, due_at timestamptz, started_at timestamptz or NULL, finished_at timestamptz or NULL,
 --       worker text or NULL, error text or NULL: the newest, now timestamptz
 -- Locks: none
--- Index: job_pkey and history_id (history_trouble for failed ones), backwards, until the limit is reached
+-- Index: job_pkey and history_id (history_trouble for failed ones), backwards, until the limit is reached; job_parked where
+--        only parked jobs are asked for
 -- Roles: reader
-SELECT j.id, j.state::text AS state, j.queue, j.kind, j.priority, j.attempt, j.max_attempts,
-       j.created_at, j.due_at, j.started_at, j.finished_at, j.worker,
-       j.errors -> -1 ->> 'error' AS error,
-       pg_catalog.clock_timestamp() AS now
-FROM pawl.jobs AS j
-WHERE j.id < $4::int8
-  AND ($1::text IS NULL OR j.queue = $1::text)
-  AND ($2::text IS NULL OR j.kind = $2::text)
-  AND (coalesce(pg_catalog.cardinality($3::text[]), 0) = 0 OR j.state = ANY ($3::text[]::pawl.state[]))
-ORDER BY j.id DESC
-LIMIT $5::int4
+(SELECT j.id, j.state::text AS state, j.queue, j.kind, j.priority, j.attempt, j.max_attempts,
+        j.created_at, j.due_at, j.started_at, j.finished_at, j.worker,
+        j.errors -> -1 ->> 'error' AS error,
+        pg_catalog.clock_timestamp() AS now
+ FROM pawl.jobs AS j
+ WHERE $3::text[] IS DISTINCT FROM '{parked}'
+   AND j.id < $4::int8
+   AND ($1::text IS NULL OR j.queue = $1::text)
+   AND ($2::text IS NULL OR j.kind = $2::text)
+   AND (coalesce(pg_catalog.cardinality($3::text[]), 0) = 0 OR j.state = ANY ($3::text[]::pawl.state[]))
+ ORDER BY j.id DESC
+ LIMIT $5::int4)
+UNION ALL
+(SELECT j.id, 'parked', j.queue, j.kind, j.priority, j.attempt, j.max_attempts,
+        j.created_at, j.due_at, NULL, NULL, NULL,
+        j.errors -> -1 ->> 'error' AS error,
+        pg_catalog.clock_timestamp() AS now
+ FROM pawl.job AS j
+ WHERE $3::text[] = '{parked}'
+   AND j.waits_for = 'operator'
+   AND j.id < $4::int8
+   AND ($1::text IS NULL OR j.queue = $1::text)
+   AND ($2::text IS NULL OR j.kind = $2::text)
+ ORDER BY j.id DESC
+ LIMIT $5::int4)

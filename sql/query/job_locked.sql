@@ -19,14 +19,14 @@ LEFT JOIN LATERAL (
 ) AS lane ON true
 LEFT JOIN LATERAL (
     SELECT pg_catalog.count(*) AS n
-    FROM (SELECT FROM pawl.signal AS s WHERE s.job_id = j.id AND j.inbox IS NOT NULL FOR UPDATE SKIP LOCKED) AS g
+    FROM (SELECT FROM pawl.signal AS s WHERE s.job_id = j.id AND j.is_machine FOR UPDATE SKIP LOCKED) AS g
 ) AS signals ON true
 LEFT JOIN LATERAL (
     SELECT pg_catalog.count(*) AS n
-    FROM (SELECT FROM pawl.child AS c WHERE c.parent_id = j.id AND j.riders & 32 <> 0 FOR UPDATE SKIP LOCKED) AS g
+    FROM (SELECT FROM pawl.child AS c WHERE c.parent_id = j.id AND j.is_machine FOR UPDATE SKIP LOCKED) AS g
 ) AS results ON true
 WHERE own.had IS NULL
    OR parent.had IS NULL AND j.join_of IS NOT NULL AND EXISTS (SELECT FROM pawl.job AS p WHERE p.id = j.parent_id)
    OR lane.had IS NULL AND EXISTS (SELECT FROM pawl.lane AS l WHERE l.queue = j.queue AND l.name = j.lane)
-   OR signals.n < (SELECT pg_catalog.count(*) FROM pawl.signal AS s WHERE s.job_id = j.id AND j.inbox IS NOT NULL)
-   OR results.n < (SELECT pg_catalog.count(*) FROM pawl.child AS c WHERE c.parent_id = j.id AND j.riders & 32 <> 0)
+   OR signals.n < (SELECT pg_catalog.count(*) FROM pawl.signal AS s WHERE s.job_id = j.id AND j.is_machine)
+   OR results.n < (SELECT pg_catalog.count(*) FROM pawl.child AS c WHERE c.parent_id = j.id AND j.is_machine)

@@ -2,16 +2,17 @@
 -- Parameters: $1 int8[] ids, $2 uuid[] tokens, $3 text[] progress
 -- Rows: none
 -- Locks: the jobs, skipping those that others hold: the next word gets through
--- Index: job_pkey
+-- Index: job_pkey, job_option_pkey
 -- Roles: worker
 WITH free AS MATERIALIZED (
-    SELECT j.id, j.token, i.progress
+    SELECT j.id, j.token, j.has_options, i.progress
     FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::text[]))
          AS i(id, token, progress)
     JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
     FOR NO KEY UPDATE OF j SKIP LOCKED
+), marked AS (
+    UPDATE pawl.job AS j SET has_options = true FROM free AS f WHERE j.id = f.id AND j.token = f.token AND f.has_options IS NULL
 )
-UPDATE pawl.job AS j
-SET progress = f.progress
-FROM free AS f
-WHERE j.id = f.id AND j.token = f.token
+INSERT INTO pawl.job_option AS o (job_id, progress)
+SELECT f.id, f.progress FROM free AS f
+ON CONFLICT (job_id) DO UPDATE SET progress = excluded.progress

@@ -12,7 +12,7 @@ WITH locked AS MATERIALIZED (
 ), parked AS (
     UPDATE pawl.job AS j
     SET token = NULL,
-        waits_for = 1::int2,
+        waits_for = 'operator',
         due_at = 'infinity',
         lane_due_at = NULL,
         errors = pawl.errors_add(j.errors, j.attempt, 'permanent', $3::text, $4::text, $5::int8)

@@ -1,11 +1,11 @@
--- Purpose: the commonest outcome, done, for many jobs that nobody else has to hear of: riders NULL, or a lane or words to
---          find them by. The same as job_settle with outcome 1, without what the others need.
+-- Purpose: the commonest outcome, done, for many jobs that nobody else has to hear of: no options, no machines, no children
+--          of a join. The same as job_settle with done, without what the others need.
 -- Parameters: $1 int8[] ids, ascending, none twice; $2 uuid[] tokens, $3 int8[] run times in µs, both in the order of $1;
 --             $4 bytea all results one after the other, $5 int4[] where each begins, from 1 (0: it has none), $6 int4[]
 --             how long each is (both empty: no job has one); $7 text name of the worker, $8 uuid[] tokens of claims of which
 --             no job is left; $9 tid[] where the claim left the rows; $10 text[] their queues, none twice
--- Rows: id int8 of each job that is done now; the others were stale, or were sent a signal, or their row has moved since the
---       claim (a cancel, a note, somebody who waits for it): these are for job_settle, by their ids. The claims of such jobs do not end.
+-- Rows: id int8 of each job that is done now; the others were stale, or their row has moved since the
+--       claim (a signal, a cancel, a note, somebody who waits for it): these are for job_settle, by their ids. The claims of such jobs do not end.
 -- Locks: the jobs, then the claims that end, skipping those that others
 --        hold: a claim without jobs is for the sweep
 -- Index: the jobs by ctid; claim_pkey, queue_pkey
@@ -25,29 +25,32 @@ WITH kept AS MATERIALIZED (
     WHERE j.ctid = ANY ($9::tid[])
       AND ($1::int8[])[pg_catalog.width_bucket(j.id, $1::int8[])] = j.id
       AND j.token = ($2::uuid[])[pg_catalog.width_bucket(j.id, $1::int8[])]
-      AND j.inbox IS NULL
-    RETURNING j.id, j.watched, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts,
+      -- As they are by now: a row that was being changed is read again, and not looked for by its place.
+      AND j.has_options IS NULL
+      AND j.is_machine IS NULL
+    RETURNING j.id, j.created_at, coalesce(j.lane_due_at, j.due_at) AS due_at, j.attempt, j.max_attempts,
               j.priority,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.queue END AS queue,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.kind END AS kind,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.payload END AS payload,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.errors END AS errors,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.lane END AS lane,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k) THEN j.meta END AS meta,
-              CASE WHEN j.watched OR (SELECT bool_or(k.keep) FROM kept AS k)
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.queue END AS queue,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.kind END AS kind,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.payload END AS payload,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.errors END AS errors,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.lane END AS lane,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.parent_id END AS parent_id,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k) THEN j.meta END AS meta,
+              CASE WHEN (SELECT pg_catalog.bool_or(k.keep) FROM kept AS k)
                    THEN pg_catalog.width_bucket(j.id, $1::int8[]) END AS n
 ), past AS (
     INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
-                              priority, queue, kind, worker, payload, result, errors, lane, meta)
+                              priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta)
     SELECT g.id, g.created_at, g.due_at,
            k.now - ($3::int8[])[g.n]::float8 * interval '1 microsecond', k.now, k.expires_on,
-           'done', g.attempt, g.max_attempts, g.priority % 10::int2, g.queue, g.kind, $7::text, g.payload,
+           'done', g.attempt, g.max_attempts, g.priority, g.queue, g.kind, $7::text, g.payload,
            CASE WHEN ($5::int4[])[g.n] > 0
                 THEN pg_catalog.substr($4::bytea, ($5::int4[])[g.n], ($6::int4[])[g.n]) END,
-           g.errors, g.lane, g.meta
+           g.errors, g.lane, g.parent_id, g.meta
     FROM gone AS g
     JOIN kept AS k ON k.name = g.queue
-    WHERE k.keep OR g.watched
+    WHERE k.keep
 ), over AS MATERIALIZED (
     SELECT c.token
     FROM pawl.claim AS c
@@ -61,7 +64,4 @@ WITH kept AS MATERIALIZED (
 ), ended AS (
     DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
 )
--- Whoever waits for the end of one of them hears of it; the condition is always true.
-SELECT g.id
-FROM gone AS g
-WHERE CASE WHEN g.watched THEN pg_catalog.pg_notify('pawl_done', g.id::text) IS NOT NULL ELSE true END
+SELECT g.id FROM gone AS g

@@ -1,37 +1,29 @@
--- Purpose: the commonest way for a machine to go on: the next step, at once, in the worker that has it and under its claim. The same as
---          job_settle_step with outcome 8 and sticky, of machines that have no children and were shown no signals.
+-- Purpose: the commonest way for a machine to go on: the next step, at once, in the worker that has it and under its claim. The
+--          same as job_settle_step with `next` and sticky, of machines in their first attempt that waited for nothing.
 -- Parameters: $1 int8[] ids, $2 uuid[] tokens, $3 tid[] where the rows are, $4 text[] steps to go on with, $5 bytea[] states
---             (NULL: as it is), $6 text[] lines for the timelines, without the time; $7 int8[] one of the ids for each page
---             that the rows are on
--- Rows: n int8: the position in the input, from 1, of each that went on; cancelled bool: its end was asked for; tid tid: where its row is
---       now. The others were stale, or their row has moved: job_settle_step finds these by their ids
+--             (NULL: as it is), $6 text[] lines for the timelines, without the time
+-- Rows: n int8: the position in the input, from 1, of each that went on; cancelled bool: its end was asked for; tid tid: where
+--       its row is, as before. The others were stale, or their row has moved: job_settle_step finds these by their ids
 -- Locks: the jobs
--- Index: the jobs by ctid; job_pkey for $7
+-- Index: the jobs by ctid; machine_pkey
 -- Roles: worker
--- A row that is found by its place is not looked for in an index, and only who comes to a page by way of an index removes the dead
--- versions there. Without that the pages fill up after a few steps, and every step is a new row in all indexes (four of ten were). Hence
--- the look at one row of each page ($7); the condition is always true.
-WITH input AS (
-    SELECT i.*
+-- The job's row is only locked: what changes is in pawl.machine.
+WITH held AS MATERIALIZED (
+    SELECT i.n, i.id, i.step, i.state, i.line, i.tid, j.cancel_by IS NOT NULL AS cancelled
     FROM ROWS FROM (
              pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::tid[]),
              pg_catalog.unnest($4::text[]), pg_catalog.unnest($5::bytea[]), pg_catalog.unnest($6::text[])
          ) WITH ORDINALITY AS i(id, token, tid, step, state, line, n)
+    JOIN pawl.job AS j ON j.ctid = i.tid AND j.id = i.id AND j.token = i.token AND j.is_machine
+    FOR UPDATE OF j
 )
-UPDATE pawl.job AS j
-SET attempt = 1,
-    riders = coalesce(j.riders, 0::int2) | 16::int2,
-    step = i.step,
-    state = coalesce(i.state, j.state),
-    waits_for = NULL, awaits = NULL, wait_since = NULL, wait_until = NULL,
-    timeline = CASE WHEN pg_catalog.octet_length(j.timeline) > 6000
-                    THEN pg_catalog.substr(j.timeline, 2000 + pg_catalog.strpos(pg_catalog.substr(j.timeline, 2000), E'\n'))
-                    ELSE coalesce(j.timeline, '') END
-               || t.now || E'\t' || i.line || E'\n'
-FROM input AS i
-CROSS JOIN (SELECT (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000000)::int8::text AS now
-            WHERE (SELECT pg_catalog.count(*) FROM pawl.job AS p WHERE p.id = ANY ($7::int8[])) >= 0 OFFSET 0) AS t
-WHERE j.ctid = i.tid
-  AND j.id = i.id
-  AND j.token = i.token
-RETURNING i.n, j.cancel_by IS NOT NULL AS cancelled, j.ctid AS tid
+UPDATE pawl.machine AS m
+SET step = h.step,
+    state = coalesce(h.state, m.state),
+    -- Of a wait that was over: one that was put off since then says nothing of it when it is claimed.
+    awaits = NULL, wait_since = NULL, wait_until = NULL,
+    timeline = pawl.timeline_add(m.timeline, h.line, t.now)
+FROM held AS h
+CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now) AS t
+WHERE m.job_id = h.id
+RETURNING h.n, h.cancelled, h.tid

@@ -5,12 +5,15 @@
 --       paused_at timestamptz or NULL, paused_by text or NULL (its own pause, else that of all queues, the row *),
 --       keep_days int4, capped bool: the counts stopped at the limit, retrying int8, waiting int8, now timestamptz
 -- Locks: none
--- Index: job_pick
+-- Index: job_pick, job_pick_lane
 -- Roles: reader, worker
 WITH RECURSIVE hop AS (
-    (SELECT queue FROM pawl.job ORDER BY queue LIMIT 1)
+    -- least() passes over a NULL.
+    SELECT least((SELECT j.queue FROM pawl.job AS j WHERE j.lane IS NULL ORDER BY j.queue LIMIT 1),
+                 (SELECT j.queue FROM pawl.job AS j WHERE j.lane IS NOT NULL ORDER BY j.queue LIMIT 1)) AS queue
     UNION ALL
-    SELECT (SELECT j.queue FROM pawl.job AS j WHERE j.queue > hop.queue ORDER BY j.queue LIMIT 1)
+    SELECT least((SELECT j.queue FROM pawl.job AS j WHERE j.lane IS NULL AND j.queue > hop.queue ORDER BY j.queue LIMIT 1),
+                 (SELECT j.queue FROM pawl.job AS j WHERE j.lane IS NOT NULL AND j.queue > hop.queue ORDER BY j.queue LIMIT 1))
     FROM hop
     WHERE hop.queue IS NOT NULL
 )
@@ -32,10 +35,14 @@ CROSS JOIN LATERAL (
            pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.due_at > pg_catalog.now()
                                          AND s.waits_for IS NULL AND s.attempt > 0) AS retrying,
            pg_catalog.count(*) FILTER (WHERE s.token IS NOT NULL) AS running,
-           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for = 1) AS parked,
-           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for > 1
+           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for = 'operator') AS parked,
+           pg_catalog.count(*) FILTER (WHERE s.token IS NULL AND s.waits_for <> 'operator'
                                          AND s.due_at > pg_catalog.now()) AS waiting,
            pg_catalog.min(s.due_at) FILTER (WHERE s.token IS NULL AND s.due_at <= pg_catalog.now()) AS oldest_due_at
-    FROM (SELECT j.token, j.due_at, j.waits_for, j.attempt FROM pawl.job AS j WHERE j.queue = n.name LIMIT $1::int8) AS s
+    FROM (SELECT u.* FROM (
+              SELECT j.token, j.due_at, j.waits_for, j.attempt FROM pawl.job AS j WHERE j.lane IS NULL AND j.queue = n.name
+              UNION ALL
+              SELECT j.token, j.due_at, j.waits_for, j.attempt FROM pawl.job AS j WHERE j.lane IS NOT NULL AND j.queue = n.name
+          ) AS u LIMIT $1::int8) AS s
 ) AS c
 ORDER BY n.name

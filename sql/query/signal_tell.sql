@@ -3,11 +3,12 @@
 -- Rows: one: sent bool; false: one with this name and key was sent before; waited bool: the job was waiting for it;
 --       written: without meaning
 -- Locks: the new signal; the job at the commit
--- Index: job_pkey, signal_key
+-- Index: job_pkey, machine_pkey, signal_key
 -- Roles: server
 WITH before AS MATERIALIZED (
-    SELECT j.token IS NULL AND j.waits_for = 3 AND $2::text = ANY (j.awaits) AS waited
+    SELECT j.token IS NULL AND j.waits_for = 'signal' AND $2::text = ANY (m.awaits) AS waited
     FROM pawl.job AS j
+    JOIN pawl.machine AS m ON m.job_id = j.id
     WHERE j.id = $1::int8
 )
 -- The answer that a signal was sent before must last as long as that signal: see tx_confirm.

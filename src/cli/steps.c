@@ -164,21 +164,14 @@ void cell_steps(struct out *out, const char *timeline)
 
 /* ── what it waits for ── */
 
-/* Values of job.waits_for. */
-enum { WAITS_FOR_LANE = 2, WAITS_FOR_SIGNAL = 3, WAITS_FOR_CHILDREN = 4 };
+static bool waits_for(const struct job_view *job, const char *what)
+{
+    return job->waits_for != NULL && strcmp(job->waits_for, what) == 0;
+}
 
 const char *wait_word(const struct job_view *job)
 {
-    switch (job->waits_for) {
-    case WAITS_FOR_LANE:
-        return "lane";
-    case WAITS_FOR_SIGNAL:
-        return "signal";
-    case WAITS_FOR_CHILDREN:
-        return "children";
-    default:
-        return NULL;
-    }
+    return waits_for(job, "operator") ? NULL : job->waits_for;
 }
 
 static void put_awaits(struct buf *out, const char *awaits)
@@ -215,9 +208,9 @@ void put_wait_for(struct buf *out, const struct job_view *job)
 {
     if (job->due_at <= job->now)
         buf_puts(out, "was woken, and waits for a free worker");
-    else if (job->waits_for == WAITS_FOR_SIGNAL && job->awaits != NULL)
+    else if (waits_for(job, "signal") && job->awaits != NULL)
         put_awaits(out, job->awaits);
-    else if (job->waits_for == WAITS_FOR_CHILDREN)
+    else if (waits_for(job, "children"))
         put_children(out, job);
     else if (job->lane != NULL)
         buf_printf(out, "waits for its lane %s", job->lane);

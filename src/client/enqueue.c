@@ -24,7 +24,7 @@ static const struct stmt *bind(struct params *p, const struct job_new *jobs, siz
     }
     if (n == 1) {
         job_enqueue_one_bind(p, jobs);
-        return STMT(job_enqueue_call);
+        return STMT(job_enqueue_one);
     }
     if (same) {
         job_enqueue_same_bind(p, jobs, n);

@@ -157,10 +157,21 @@ static int may(struct copying *c, bool *ret_may, struct pawl_err *err)
     return rc;
 }
 
+/* Delays count from a moment after the table was locked. */
+static int lock_table(struct copying *c, struct pawl_err *err)
+{
+    bool still;
+    int rc = sync_exec(c->conn, STMT(job_copy_lock), NULL, NULL, err);
+
+    return rc == 0 ? may(c, &still, err) : rc;
+}
+
 static int copy_all(struct copying *c, jobs_next_fn next, void *data, struct pawl_err *err)
 {
-    int rc = sync_copy_begin(&c->copy, c->conn, STMT(job_copy), err);
+    int rc = lock_table(c, err);
 
+    if (rc == 0)
+        rc = sync_copy_begin(&c->copy, c->conn, STMT(job_copy), err);
     if (rc < 0)
         return rc;
     rc = put_all(c, next, data, err);

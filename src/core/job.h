@@ -86,12 +86,15 @@ struct job {
     int64_t timeout_ms; /* 0: none */
     const char *payload;
     size_t payload_len;
-    struct uuid token;             /* the fence: settles, heartbeats and releases carry it */
-    const char *trace;             /* NULL: none */
-    const char *lane;              /* NULL: none */
-    uint64_t place;                /* where the claim left its row; 0: not known */
-    int16_t riders;                /* what its end has to look after beyond its row; 0: nothing */
-    const struct machine *machine; /* core/machine.h; NULL: a job that has not gone on yet */
+    struct uuid token; /* the fence: settles, heartbeats and releases carry it */
+    const char *trace; /* NULL: none */
+    const char *lane;  /* NULL: none */
+    uint64_t place;    /* where the claim left its row; 0: not known */
+    bool is_machine;   /* it goes on in steps, or was sent a signal */
+    bool is_child;     /* its parent's join counts its end */
+    bool has_options;  /* a row of pawl.job_option goes with it */
+    const struct machine
+        *machine; /* core/machine.h; NULL: neither a machine nor a job with a deadline */
 };
 
 /* How a run ended. Borrowed pointers: valid for the call that passes it on. */

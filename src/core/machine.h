@@ -6,14 +6,6 @@
 
 #include "core/job.h"
 
-/* What a job's end has to look after beyond its row. The numbers are those of pawl.job.riders. */
-#define RIDER_LANE     1
-#define RIDER_GUARD    2
-#define RIDER_PARENT   4
-#define RIDER_META     8
-#define RIDER_MACHINE  16
-#define RIDER_CHILDREN 32
-
 /* Where a machine is. Texts and bytes live as long as the job's. */
 struct machine {
     const char *step;  /* NULL: the first */
@@ -22,7 +14,7 @@ struct machine {
     const char
         *signals;      /* that this step is shown: a JSON array of id, name, payload; NULL: none */
     const char *shown; /* their ids, with commas; NULL: none */
-    int64_t seen;      /* newest signal in the inbox when it was claimed */
+    int64_t seen;      /* signals that had been sent to it when it was claimed */
     bool waited;       /* it waited for a signal */
     bool timed_out;    /* none came in time */
     bool cancelled;    /* its end was asked for before it could be told */
@@ -30,6 +22,7 @@ struct machine {
     const char
         *children; /* finished ones: a JSON array of id, kind, state, result, error; NULL: none */
     int32_t children_left;
+    bool joined;          /* it waited for children, and its step is shown them */
     bool children_cancel; /* what is left of them ends with it */
 };
 

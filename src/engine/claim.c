@@ -369,7 +369,9 @@ static void ask(struct coordinator *c,
 
     asked.limit = scan_most(scan, asked.limit);
     c->asking_probe = probe;
-    if (probe != NULL || !scan_repeat(scan, &asked, &c->asking_full))
+    c->asking_full = false;
+    if (probe != NULL ||
+        (!scan_repeat(scan, &asked, &c->asking_full) && !scan_strays(scan, &asked)))
         start_from(c, scan, room, probe, now_us, &asked);
 
     c->asking_turn = probe == NULL && scan_takes_turn(scan, c->asking_full, asked.limit, now_us);
@@ -402,7 +404,8 @@ static bool pick_queue(struct coordinator *c, size_t *ret_queue)
     for (size_t i = 0; i < c->n_scans; i++) {
         size_t queue = (c->next_queue + i) % c->n_scans;
 
-        if (!c->scans[queue].empty && !c->scans[queue].again.held) {
+        if (coordinator_marks_ready(c, queue) && !c->scans[queue].empty &&
+            !c->scans[queue].again.held) {
             c->next_queue = (queue + 1) % c->n_scans;
             *ret_queue = queue;
             return true;
@@ -466,7 +469,7 @@ static bool is_database_behind(const struct coordinator *c)
 /* Nothing more is found for now: the waker sees to it that we hear of what comes. Once per time that we run dry. */
 static void rest(struct coordinator *c)
 {
-    if (c->idle || c->options.until_empty)
+    if (c->idle || c->options.until_empty || coordinator_marks_loading(c))
         return;
     c->idle = true;
     waker_idle(&c->waker);
@@ -486,7 +489,8 @@ static void pump_sources(struct coordinator *c, size_t most)
         size_t n_kinds;
 
         any_room |= room > 0;
-        if (room == 0 || c->scans[source].empty || c->scans[source].again.held)
+        if (room == 0 || !coordinator_marks_ready(c, source) || c->scans[source].empty ||
+            c->scans[source].again.held)
             continue;
         c->next_queue = (source + 1) % c->n_scans;
         c->idle = false;
@@ -540,8 +544,10 @@ void coordinator_look(void *data)
 {
     struct coordinator *c = data;
 
-    for (size_t i = 0; i < c->n_scans; i++)
+    for (size_t i = 0; i < c->n_scans; i++) {
         scan_wake(&c->scans[i]);
+        c->scans[i].want_below = true;
+    }
     c->called_while_asking = true;
     c->idle = false;
 }
@@ -557,6 +563,10 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
     }
     if (payload[0] == '!') {
         coordinator_on_cancelled(c, strtoll(payload + 1, NULL, 10));
+        return;
+    }
+    if (payload[0] == '<') {
+        coordinator_marks_put_back(c, payload + 1);
         return;
     }
     if (payload[0] == '#') {

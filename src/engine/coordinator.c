@@ -72,6 +72,25 @@ static void on_settle_conn(void *data, enum conn_state state, const struct pawl_
         register_worker(c);
 }
 
+/* The first time nothing is known yet, and forgetting does no harm. */
+static void on_claim_conn(void *data, enum conn_state state, const struct pawl_err *err)
+{
+    struct coordinator *c = data;
+
+    (void)err;
+    if (state != CONN_READY)
+        return;
+    for (size_t i = 0; i < c->n_scans; i++)
+        scan_forget(&c->scans[i]);
+}
+
+static void on_upkeep_conn(void *data, enum conn_state state, const struct pawl_err *err)
+{
+    (void)err;
+    if (state == CONN_READY)
+        coordinator_marks_reset(data);
+}
+
 typedef void (*conn_state_fn)(void *data, enum conn_state state, const struct pawl_err *err);
 
 static struct conn *open_conn(struct coordinator *c,
@@ -153,6 +172,7 @@ static void init_parts(struct coordinator *c)
                      .conn = c->upkeep_conn,
                      .every_ms = o->lease_ms / SWEEPS_PER_LEASE,
                      .deadline_ms = o->sweep_ms,
+                     .low = &c->marks.low,
                      .log = o->log,
                      .stats = &c->stats,
                      .called = coordinator_on_called,
@@ -174,6 +194,15 @@ static void init_parts(struct coordinator *c)
                    .look = coordinator_look,
                    .data = c,
                });
+    coordinator_marks_init(c);
+    vacuum_init(&c->vacuum,
+                &(struct vacuum_options){
+                    .loop = c->loop,
+                    .upkeep = c->upkeep_conn,
+                    .care = c->care_conn,
+                    .log = o->log,
+                    .stats = &c->stats,
+                });
     for (size_t i = 0; i < o->n_queues; i++)
         scan_init(&c->scans[i], o->queues[i]);
     if (!o->deaf)
@@ -202,17 +231,21 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
         c->scans_size = options->n_queues > 0 ? options->n_queues : 1;
         c->scans = calloc(c->scans_size, sizeof(*c->scans));
         c->settle_conn = open_conn(c, "settle", STMT(session_settle), on_settle_conn);
-        c->claim_conn = open_conn(c, "claim", STMT(session), NULL);
-        c->upkeep_conn = open_conn(c, "upkeep", STMT(session), NULL);
+        c->claim_conn = open_conn(c, "claim", STMT(session), on_claim_conn);
+        c->upkeep_conn = open_conn(c, "upkeep", STMT(session), on_upkeep_conn);
+        /* Where settings are sent with every transaction, VACUUM would not be alone in its own. */
+        c->care_conn = open_conn(c, "care", c->options.unprepared ? NULL : STMT(session), NULL);
     }
     if (c == NULL || c->settle_conn == NULL || c->claim_conn == NULL || c->upkeep_conn == NULL ||
-        c->scans == NULL) {
+        c->care_conn == NULL || c->scans == NULL) {
         if (c != NULL && c->settle_conn != NULL)
             conn_close(c->settle_conn, NULL, NULL);
         if (c != NULL && c->claim_conn != NULL)
             conn_close(c->claim_conn, NULL, NULL);
         if (c != NULL && c->upkeep_conn != NULL)
             conn_close(c->upkeep_conn, NULL, NULL);
+        if (c != NULL && c->care_conn != NULL)
+            conn_close(c->care_conn, NULL, NULL);
         if (c != NULL) {
             primary_deinit(&c->primary);
             free(c->scans);
@@ -258,6 +291,8 @@ void coordinator_start(struct coordinator *c)
     conn_start(c->upkeep_conn);
     lease_start(&c->lease);
     sweeper_start(&c->sweeper);
+    coordinator_marks_start(c);
+    vacuum_start(&c->vacuum);
     coordinator_pulse_start(c);
     uv_prepare_start(&c->turn, on_turn);
 }
@@ -328,9 +363,13 @@ static void close_all(struct coordinator *c)
     close_timer(c, &c->sweeper.sweep_timer);
     close_timer(c, &c->sweeper.history_timer);
     close_timer(c, &c->sweeper.mend_timer);
+    close_timer(c, &c->marks.timer);
+    close_timer(c, &c->vacuum.timer);
     close_turn(c);
     sweep_stop(&c->sweeper.sweep);
-    c->n_closing += 3;
+    vacuum_stop(&c->vacuum);
+    c->n_closing += 4;
+    conn_close(c->care_conn, on_conn_closed, c);
     conn_close(c->upkeep_conn, on_conn_closed, c);
     conn_close(c->claim_conn, on_conn_closed, c);
     conn_close(c->settle_conn, on_conn_closed, c);
@@ -369,7 +408,7 @@ static void check_end(struct coordinator *c)
         return;
     if (c->state == COORDINATOR_DRAINING ||
         (c->state == COORDINATOR_WORKING && c->options.until_empty && coordinator_all_empty(c) &&
-         !sweeper_mends(&c->sweeper)))
+         !sweeper_mends(&c->sweeper) && coordinator_marks_seen_all(c)))
         say_goodbye(c);
 }
 
@@ -433,6 +472,7 @@ void coordinator_free(struct coordinator *c)
     /* Only now: late runs of the hands still pointed into them. */
     lease_deinit(&c->lease);
     coordinator_pulse_deinit(c);
+    coordinator_marks_deinit(c);
     free(c->kinds);
     free(c->source_queues);
     free(c->scans);

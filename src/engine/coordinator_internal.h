@@ -12,12 +12,14 @@
 
 #include "engine/coordinator.h"
 #include "engine/lease.h"
+#include "engine/marks.h"
 #include "engine/notes.h"
 #include "engine/scan.h"
 #include "engine/settle.h"
 #include "engine/slot.h"
 #include "engine/sweeper.h"
 #include "engine/tuner.h"
+#include "engine/vacuum.h"
 #include "engine/waker.h"
 #include "engine/watch.h"
 #include "pg/conn.h"
@@ -73,10 +75,15 @@ struct coordinator {
     struct conn *claim_conn;  /* claims, notifications, who sleeps */
     struct conn *settle_conn; /* settles, renewals and the worker's own rows: a slow claim must not
                                  cost a lease */
-    struct conn *upkeep_conn; /* sweeps, lanes, history: what is slow must not hold up claims */
+    struct conn
+        *upkeep_conn; /* sweeps, lanes, history, strays: what is slow must not hold up claims */
+    struct conn *
+        care_conn; /* vacuum, and the look at everything: what may take minutes. Not before it is needed */
     struct settle settle;
     struct lease lease;
     struct sweeper sweeper;
+    struct marks marks;
+    struct vacuum vacuum;
     struct notes notes;
     struct waker waker;
     struct pulse pulse;
@@ -149,6 +156,22 @@ void coordinator_release_claim(struct coordinator *c,
 void coordinator_pass_lane(struct coordinator *c, struct slot *slot);
 /* Gives back what was claimed and not started, where its kind is left alone now. */
 void coordinator_release_open(struct coordinator *c);
+
+/* marks.c */
+void coordinator_marks_init(struct coordinator *c);
+void coordinator_marks_start(struct coordinator *c);
+void coordinator_marks_deinit(struct coordinator *c);
+/* Whether the queue may be claimed from: where to start is known. Else it is asked for. */
+bool coordinator_marks_ready(struct coordinator *c, size_t queue);
+bool coordinator_marks_loading(const struct coordinator *c); /* of some queue */
+/* A connection is new, perhaps to another server: what is known of the old one does not count. */
+void coordinator_marks_reset(struct coordinator *c);
+/* Another worker released jobs: "DUE_US QUEUE", from when on they are due. */
+void coordinator_marks_put_back(struct coordinator *c, const char *text);
+/* For who ends when nothing is left: whether all was looked at, also behind the marks. Else it is. */
+bool coordinator_marks_seen_all(struct coordinator *c);
+/* The connection for what may take minutes, which is opened when it is first needed. */
+struct conn *coordinator_care_conn(struct coordinator *c);
 
 /* pulse.c */
 void coordinator_pulse_init(struct coordinator *c);

@@ -80,7 +80,7 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
         coordinator_look(c);
     }
     /* Its children are due now, or its parent may be. If we said that we sleep while this was settled, it called nobody. */
-    if (slot->item.outcome.kind == OUTCOME_SPAWN || (slot->run.job.riders & RIDER_PARENT) != 0)
+    if (slot->item.outcome.kind == OUTCOME_SPAWN || slot->run.job.is_child)
         coordinator_look(c);
     /* It may be due again at once. */
     if (c->options.until_empty &&

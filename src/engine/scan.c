@@ -11,9 +11,71 @@ void scan_init(struct scan *scan, const char *queue)
         .full_us = INT64_MIN / 2,
         .turns_us = INT64_MIN,
         .peek = SCAN_PEEK_MIN,
+        .back_us = INT64_MAX,
     };
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         scan->mark[i].due_us = scan->lane_mark[i].due_us = INT64_MIN;
+    job_marks_fill(&scan->floor, INT64_MIN);
+    scan->recent = scan->floor;
+    safe_init(&scan->safe, &scan->floor);
+}
+
+void scan_loaded(struct scan *scan, const struct job_marks *marks)
+{
+    scan->loading = false;
+    scan->known = true;
+    if (marks == NULL)
+        return;
+    scan->floor = scan->recent = *marks;
+    safe_init(&scan->safe, marks);
+    memcpy(scan->mark, marks->at, sizeof(scan->mark));
+    memcpy(scan->lane_mark, marks->at + JOB_PRIORITIES, sizeof(scan->lane_mark));
+}
+
+void scan_forget(struct scan *scan)
+{
+    scan->known = scan->below_seen = false;
+    scan->n_strays = 0;
+    scan->want_full = true;
+    scan->empty = false;
+    for (size_t i = 0; i < JOB_PRIORITIES; i++)
+        scan->mark[i] = scan->lane_mark[i] = (struct job_watermark){.due_us = INT64_MIN};
+    job_marks_fill(&scan->floor, INT64_MIN);
+    scan->recent = scan->floor;
+    safe_init(&scan->safe, &scan->floor);
+}
+
+void scan_marks(const struct scan *scan, struct job_marks *ret_marks)
+{
+    memcpy(ret_marks->at, scan->mark, sizeof(scan->mark));
+    memcpy(ret_marks->at + JOB_PRIORITIES, scan->lane_mark, sizeof(scan->lane_mark));
+}
+
+void scan_found(struct scan *scan, const struct job_marks *at, int32_t n, bool lanes)
+{
+    if (scan->n_strays == 0) {
+        job_marks_fill(&scan->strays, INT64_MAX);
+        scan->strays_lanes = false;
+    }
+    job_marks_lower(&scan->strays, at);
+    scan->n_strays += n;
+    scan->strays_lanes |= lanes;
+    scan->empty = false;
+}
+
+bool scan_strays(struct scan *scan, struct job_claim *asked)
+{
+    scan->asking_strays = scan->n_strays > 0;
+    if (!scan->asking_strays)
+        return false;
+    if (asked->limit > scan->n_strays)
+        asked->limit = scan->n_strays;
+    asked->lanes = scan->strays_lanes;
+    asked->together = 1;
+    memcpy(asked->from, scan->strays.at, sizeof(asked->from));
+    memcpy(asked->lane_from, scan->strays.at + JOB_PRIORITIES, sizeof(asked->lane_from));
+    scan->n_strays = 0;
+    return true;
 }
 
 void scan_wake(struct scan *scan)
@@ -34,7 +96,7 @@ void scan_lane_left(struct scan *scan)
     scan->empty = false;
 }
 
-/* Whether a full scan now would stay within its share of the time. */
+/* Whether a claim from the floor now would stay within its share of the time. */
 static bool affordable(const struct scan *scan, int64_t now_us)
 {
     return now_us - scan->full_us >= scan->full_cost_us * SCAN_FULL_SHARE;
@@ -42,20 +104,27 @@ static bool affordable(const struct scan *scan, int64_t now_us)
 
 bool scan_from(struct scan *scan, int64_t now_us, struct job_watermark from[JOB_PRIORITIES])
 {
-    bool due = scan->want_full || now_us - scan->full_us >= SCAN_FULL_EVERY_US;
-    bool full = due && !scan->called && affordable(scan, now_us);
+    bool full = scan->want_full && !scan->called && affordable(scan, now_us);
 
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
-        from[i] = full ? (struct job_watermark){.due_us = INT64_MIN} : scan->mark[i];
+        from[i] = full && job_watermark_before(&scan->recent.at[i], &scan->mark[i])
+                      ? scan->recent.at[i]
+                      : scan->mark[i];
     if (full)
         scan->full_us = now_us;
+    scan->asked_us = now_us;
     return full;
 }
 
 bool scan_with_lanes(struct scan *scan, bool full, int32_t *limit)
 {
-    bool with = full || scan->lanes || (scan->owes_lanes && !scan->called);
+    scan->checking = full || scan->asked_us - scan->checked_us >= SCAN_LANES_EVERY_US;
+    bool with = scan->checking || scan->lanes || (scan->owes_lanes && !scan->called);
 
+    if (scan->called && !full)
+        with = scan->lanes, scan->checking = false;
+    if (scan->checking)
+        scan->checked_us = scan->asked_us;
     if (with && !scan->lanes && *limit > scan->peek)
         *limit = scan->peek;
     scan->called = false;
@@ -65,13 +134,18 @@ bool scan_with_lanes(struct scan *scan, bool full, int32_t *limit)
 
 void scan_lane_from(const struct scan *scan, bool full, struct job_watermark from[JOB_PRIORITIES])
 {
-    for (size_t i = 0; i < JOB_PRIORITIES; i++)
-        from[i] = full ? (struct job_watermark){.due_us = INT64_MIN} : scan->lane_mark[i];
+    for (size_t i = 0; i < JOB_PRIORITIES; i++) {
+        const struct job_watermark *floor = &scan->recent.at[JOB_PRIORITIES + i];
+
+        from[i] =
+            full && job_watermark_before(floor, &scan->lane_mark[i]) ? *floor : scan->lane_mark[i];
+    }
 }
 
 bool scan_takes_turn(const struct scan *scan, bool full, int32_t limit, int64_t now_us)
 {
-    return !full && !scan->want_full && limit >= SCAN_TURN_MIN && now_us >= scan->turns_us;
+    return !full && !scan->want_full && !scan->asking_strays && limit >= SCAN_TURN_MIN &&
+           now_us >= scan->turns_us;
 }
 
 void scan_turn(struct scan *scan, bool in_time, int64_t now_us)
@@ -87,17 +161,12 @@ void scan_turn(struct scan *scan, bool in_time, int64_t now_us)
     scan->turns_us = now_us + scan->no_turns_us;
 }
 
-static bool before(const struct job_watermark *a, const struct job_watermark *b)
-{
-    return a->due_us != b->due_us ? a->due_us < b->due_us : a->id < b->id;
-}
-
 void scan_put_back(struct scan *scan, int16_t priority, bool in_lane, int64_t due_us, int64_t id)
 {
     struct job_watermark at = {.due_us = due_us, .id = id};
     struct job_watermark *mark = in_lane ? &scan->lane_mark[priority] : &scan->mark[priority];
 
-    if (before(&at, mark))
+    if (job_watermark_before(&at, mark))
         *mark = at;
     scan->lanes |= in_lane;
     scan->empty = false;
@@ -125,6 +194,7 @@ void scan_failed(struct scan *scan, const struct job_claim *asked, bool full, bo
         scan_smaller(scan, asked->limit);
     again->same = true;
     again->full = full;
+    again->strays = scan->asking_strays;
     again->lanes = asked->lanes;
     again->limit = smaller ? again->most : asked->limit;
     memcpy(again->from, asked->from, sizeof(again->from));
@@ -139,6 +209,7 @@ bool scan_repeat(struct scan *scan, struct job_claim *asked, bool *ret_full)
     if (!again->same)
         return false;
     again->same = false;
+    scan->asking_strays = again->strays;
     asked->lanes = again->lanes;
     asked->together = 1;
     if (asked->limit > again->limit)
@@ -158,14 +229,34 @@ void scan_succeeded(struct scan *scan, int32_t max)
     again->id = 0;
 }
 
-/* cut: a full scan was cut short by its limit, and may have left rows behind the old marks. */
+/* cut: a claim from the floor was cut short by its limit, and may have left rows behind the old marks. */
 static void move_marks(struct job_watermark mark[JOB_PRIORITIES],
                        const struct job_watermark last[JOB_PRIORITIES],
                        bool cut)
 {
     for (size_t i = 0; i < JOB_PRIORITIES; i++) {
-        if (last[i].due_us != INT64_MIN && (cut || before(&mark[i], &last[i])))
+        if (last[i].due_us != INT64_MIN && (cut || job_watermark_before(&mark[i], &last[i])))
             mark[i] = last[i];
+    }
+}
+
+/* A claim without marks: strays are looked for from the first job of each level on. */
+static void begin(struct scan *scan, const PGresult *r, int n)
+{
+    struct job_marks first;
+
+    job_marks_fill(&first, INT64_MAX);
+    for (int row = 0; row < n; row++) {
+        size_t level = (size_t)job_claim_priority(r, row) +
+                       (job_claim_in_lane(r, row) ? (size_t)JOB_PRIORITIES : 0);
+        int64_t due_us = job_claim_due(r, row) - SCAN_BEGIN_US;
+
+        if (due_us < first.at[level].due_us)
+            first.at[level].due_us = due_us;
+    }
+    for (size_t i = 0; i < JOB_LEVELS; i++) {
+        if (first.at[i].due_us != INT64_MAX)
+            safe_begin(&scan->safe, i, &first.at[i]);
     }
 }
 
@@ -179,6 +270,12 @@ void scan_claimed(
     bool any_lane = more;
     struct job_watermark last[2][JOB_PRIORITIES]; /* plain, in lanes */
 
+    scan->below_seen &= n == 0;
+    if (scan->asking_strays) {
+        scan->asking_strays = false;
+        return;
+    }
+    begin(scan, r, n);
     for (size_t i = 0; i < JOB_PRIORITIES; i++)
         last[0][i] = last[1][i] = (struct job_watermark){.due_us = INT64_MIN};
     for (int row = 0; row < n; row++) {
@@ -191,7 +288,7 @@ void scan_claimed(
         if (job_claim_along(r, row))
             continue;
         n_looked++;
-        if (before(level, &at))
+        if (job_watermark_before(level, &at))
             *level = at;
     }
     /* What was moved behind is not there any more. */
@@ -199,15 +296,16 @@ void scan_claimed(
         struct job_watermark at = {.due_us = job_claim_due(r, n)};
         struct job_watermark *level = &last[1][job_claim_priority(r, n)];
 
-        if (before(level, &at))
+        if (job_watermark_before(level, &at))
             *level = at;
     }
     move_marks(scan->mark, last[0], full && n_looked == limit);
     /* Lanes that somebody held are looked at again. */
     if (!more || job_claim_in_lane(r, n))
         move_marks(scan->lane_mark, last[1], full && n_looked == limit);
-    if (full) {
+    if (full)
         scan->full_cost_us = took_us;
+    if (full || scan->checking) {
         /* One that was made smaller says little about what is behind it. */
         scan->lanes = any_lane || (scan->lanes && scan->again.most > 0);
         scan->peek = n_looked == limit && limit >= SCAN_PEEK_MIN ? 2 * limit : SCAN_PEEK_MIN;
@@ -217,6 +315,6 @@ void scan_claimed(
         scan->job_bytes = PQresultMemorySize(r) / (size_t)n;
     }
     scan->want_full = n_looked < limit;
-    /* Where a full scan is too dear right now, the next look will do it. */
+    /* Where a claim from the floor is too dear right now, the next look will do it. */
     scan->empty = n == 0 && !more && !scan->owes_lanes && (full || !affordable(scan, now_us));
 }

@@ -51,8 +51,6 @@ void settle_add(struct settle *settle, struct slot *slot)
 struct load {
     struct uuid ended[SETTLE_BATCH_MAX]; /* tokens of claims of which no job is left */
     size_t n_ended;
-    bool children; /* among the done ones */
-    bool others_children;
     struct slot *others[SETTLE_BATCH_MAX]; /* all but done plain jobs, and machines that go on */
     size_t n_others;
     struct slot *nexts[SETTLE_BATCH_MAX]; /* machines that simply go on here */
@@ -109,21 +107,23 @@ static bool goes_on(const struct slot *slot)
     return slot->item.outcome.kind >= OUTCOME_NEXT;
 }
 
-/* Its end concerns nobody else but a parent, and its row is where the claim left it. */
+/* Its end concerns nobody else, and its row is where the claim left it. */
 static bool is_plainly_done(const struct slot *slot)
 {
-    return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved && slot->run.job.place != 0 &&
-           (slot->run.job.riders & ~RIDERS_DONE) == 0;
+    const struct job *job = &slot->run.job;
+
+    return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved && job->place != 0 &&
+           !job->is_machine && !job->is_child && !job->has_options;
 }
 
 /* It goes on here, at once, nothing else hangs off it, and its row is where it was last seen. */
 static bool is_plainly_next(const struct slot *slot)
 {
-    const struct machine *machine = slot->run.job.machine;
+    const struct job *job = &slot->run.job;
 
     return slot->sticky && slot->item.outcome.kind == OUTCOME_NEXT && !slot->moved &&
-           slot->run.job.place != 0 && (slot->run.job.riders & ~RIDERS_NEXT) == 0 &&
-           (machine == NULL || machine->shown == NULL);
+           job->place != 0 && job->is_machine && job->attempt == 1 && !job->machine->waited &&
+           !job->machine->joined && job->machine->shown == NULL;
 }
 
 /* Those that end, or wait, are not here any more: the claim of which the last one is on its way is
@@ -141,22 +141,6 @@ static void count_out(struct settle *settle, struct load *load)
     }
 }
 
-/* Two statements that lock parents, each in its order, could deadlock with those of another worker: one
- * takes all. Returns how many of the done ones are left. */
-static size_t children_to_others(struct slot **done, size_t n, struct load *load)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if ((done[i]->run.job.riders & RIDER_PARENT) != 0)
-            load->others[load->n_others++] = done[i];
-        else
-            done[kept++] = done[i];
-    }
-    load->children = false;
-    return kept;
-}
-
 /* Moves what fits into one flush from waiting to flying: the done ones, the others, the machines
  * that go on. */
 static void gather(struct settle *settle, struct load *load)
@@ -166,7 +150,6 @@ static void gather(struct settle *settle, struct load *load)
     size_t n = 0;
 
     load->n_ended = load->n_others = load->n_nexts = load->n_steps = 0;
-    load->children = load->others_children = false;
     for (size_t all = 0; all < most && !list_empty(&settle->waiting); all++) {
         struct slot *slot = slot_of_link(settle->waiting.next);
 
@@ -185,15 +168,11 @@ static void gather(struct settle *settle, struct load *load)
             load->steps[load->n_steps++] = slot;
         } else if (is_plainly_done(slot)) {
             settle->flying[n++] = slot;
-            load->children |= (slot->run.job.riders & RIDER_PARENT) != 0;
         } else {
             load->others[load->n_others++] = slot;
-            load->others_children |= (slot->run.job.riders & RIDER_PARENT) != 0;
         }
     }
     n = put_in_order(settle, settle->flying, n);
-    if (load->children && load->others_children)
-        n = children_to_others(settle->flying, n, load);
     settle->n_flying_done = n;
     for (size_t i = 0; i < n; i++)
         settle->done_ids[i] = settle->flying[i]->run.job.id;
@@ -507,11 +486,10 @@ static bool fill_batch(struct settle *settle, struct batch *batch, struct load *
     if (settle_let_go(batch, settle->flying, settle->n_flying, &n_let_go) < 0)
         return false;
     settle->n_before += n_let_go;
-    const struct stmt *how = load->children ? STMT(job_settle_children) : STMT(job_settle_done);
     struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
     struct params *nexts = load->n_nexts > 0 ? batch_add(batch, STMT(job_settle_next)) : NULL;
     struct params *steps = load->n_steps > 0 ? batch_add(batch, STMT(job_settle_step)) : NULL;
-    struct params *done = n_done > 0 ? batch_add(batch, how) : NULL;
+    struct params *done = n_done > 0 ? batch_add(batch, STMT(job_settle_done)) : NULL;
     size_t n_ended = load->n_ended;
 
     if ((n_done > 0 && done == NULL) || (load->n_others > 0 && others == NULL) ||

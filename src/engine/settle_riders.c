@@ -4,94 +4,47 @@
 #include "store/statements.h"
 
 /* Also of those that leave their children alone: one that ends at this very moment would else leave its
- * result behind, for the next join to find. The step's own statement does not see what was committed while it
- * waited for the machine's row; this one, before it, has locked that row. */
-static bool has_children_to_end(const struct slot *slot)
+ * result behind, for the next join to find. */
+static bool lets_children_go(const struct slot *slot)
 {
     const struct machine *machine = slot->run.job.machine;
 
-    return machine != NULL && machine->children_left > 0;
-}
-
-/* One that waits on, or tries again, keeps its children. */
-static bool goes_on(const struct slot *slot)
-{
-    return slot->item.outcome.kind >= OUTCOME_NEXT && slot->item.outcome.kind != OUTCOME_WAIT_ON;
-}
-
-/* Also one that is put off or given back: it is over if somebody has cancelled it meanwhile. */
-static bool may_be_over(const struct slot *slot)
-{
-    return slot->item.outcome.kind < OUTCOME_NEXT;
-}
-
-struct parents {
-    int64_t *ids;
-    const char **tokens;
-    bool *cancel;
-    size_t n;
-};
-
-static bool parents_alloc(struct parents *parents, struct arena *arena, size_t n)
-{
-    parents->n = 0;
-    parents->ids = arena_new_array(arena, n, int64_t);
-    parents->tokens = arena_new_array(arena, n, const char *);
-    parents->cancel = arena_new_array(arena, n, bool);
-    return parents->ids != NULL && parents->tokens != NULL && parents->cancel != NULL;
-}
-
-static bool
-parents_add(struct parents *parents, struct arena *arena, const struct slot *slot, bool over)
-{
-    char *token = NULL;
-
-    if (!over) {
-        token = arena_alloc(arena, UUID_TEXT_LEN + 1);
-        if (token == NULL)
-            return false;
-        uuid_format(&slot->run.job.token, token);
-    }
-    parents->ids[parents->n] = slot->run.job.id;
-    parents->tokens[parents->n] = token;
-    parents->cancel[parents->n++] =
-        slot->run.job.machine != NULL && slot->run.job.machine->children_cancel;
-    return true;
-}
-
-static int add_children_end(struct batch *batch,
-                            struct slot *const *slots,
-                            size_t n,
-                            bool (*wanted)(const struct slot *slot),
-                            bool over,
-                            size_t *ret_added)
-{
-    struct parents parents = {0};
-    struct params *params = NULL;
-
-    *ret_added = 0;
-    for (size_t i = 0; i < n; i++) {
-        if ((slots[i]->run.job.riders & RIDER_CHILDREN) == 0 || !wanted(slots[i]) ||
-            (!over && !has_children_to_end(slots[i])))
-            continue;
-        if (params == NULL) {
-            params = batch_add(batch, STMT(children_end));
-            if (params == NULL || !parents_alloc(&parents, params->arena, n))
-                return PAWL_ENOMEM;
-        }
-        if (!parents_add(&parents, params->arena, slots[i], over))
-            return PAWL_ENOMEM;
-    }
-    if (params != NULL) {
-        children_end_bind(params, parents.ids, parents.tokens, parents.cancel, parents.n);
-        *ret_added = 1;
-    }
-    return 0;
+    /* One that waits on, or tries again, keeps its children. */
+    return slot->item.outcome.kind >= OUTCOME_NEXT && slot->item.outcome.kind != OUTCOME_WAIT_ON &&
+           machine != NULL && machine->children_left > 0;
 }
 
 int settle_let_go(struct batch *batch, struct slot *const *slots, size_t n, size_t *ret_added)
 {
-    return add_children_end(batch, slots, n, goes_on, false, ret_added);
+    struct params *params = NULL;
+    int64_t *ids = NULL;
+    struct uuid *tokens = NULL;
+    bool *cancel = NULL;
+    size_t found = 0;
+
+    *ret_added = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!lets_children_go(slots[i]))
+            continue;
+        if (params == NULL) {
+            params = batch_add(batch, STMT(children_let_go));
+            if (params == NULL)
+                return PAWL_ENOMEM;
+            ids = arena_new_array(params->arena, n, int64_t);
+            tokens = arena_new_array(params->arena, n, struct uuid);
+            cancel = arena_new_array(params->arena, n, bool);
+            if (ids == NULL || tokens == NULL || cancel == NULL)
+                return PAWL_ENOMEM;
+        }
+        ids[found] = slots[i]->run.job.id;
+        tokens[found] = slots[i]->run.job.token;
+        cancel[found++] = slots[i]->run.job.machine->children_cancel;
+    }
+    if (params != NULL) {
+        children_let_go_bind(params, ids, tokens, cancel, found);
+        *ret_added = 1;
+    }
+    return 0;
 }
 
 struct lanes {
@@ -160,11 +113,8 @@ static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n, b
 
 int settle_follow(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
 {
-    size_t added;
-    int rc = add_children_end(batch, slots, n, may_be_over, true, &added);
+    int rc;
 
-    if (rc < 0)
-        return rc;
     count_groups(slots, n, true);
     rc = add_lanes(batch, slots, n, ret_lanes);
     count_groups(slots, n, false);

@@ -14,7 +14,7 @@
 int settle_let_go(struct batch *batch, struct slot *const *slots, size_t n, size_t *ret_added)
     MUST_CHECK;
 
-/* Children of jobs that are over; lanes that are left, and whoever is next in them. After it.
+/* Lanes that are left, and whoever is next in them. After it.
  * ret_lanes: the last statement is lane_leave. */
 int settle_follow(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
     MUST_CHECK;

@@ -36,10 +36,7 @@ static int fill_machine(struct slot *slot, PGresult *result, int row)
 
     if (machine == NULL)
         return PAWL_ENOMEM;
-    if (!job_claim_machine(result, row, &machine->view)) {
-        free(machine);
-        return 0;
-    }
+    job_claim_machine(result, row, &machine->view);
     slot->machine = machine;
     slot->run.job.machine = &machine->view;
     return 0;
@@ -111,7 +108,7 @@ int claim_fill(struct claim *claim, PGresult *result)
         claim->slots[i].due_us = job_claim_due(result, (int)i);
         claim->slots[i].together = job_claim_together(result, (int)i);
         n_together += claim->slots[i].together;
-        if (claim->slots[i].run.job.riders >= RIDER_MACHINE &&
+        if (job_claim_has_machine(result, (int)i) &&
             fill_machine(&claim->slots[i], result, (int)i) < 0) {
             forget_slots(claim, i);
             return PAWL_ENOMEM;
@@ -154,7 +151,7 @@ int claim_fill_held(struct claim *claim, PGresult *result)
         slot->item.job = &slot->run.job;
         claim->n_filled = i + 1;
         job_held_row(result, (int)i, &slot->run.job);
-        if (slot->run.job.riders >= RIDER_MACHINE && fill_machine(slot, result, (int)i) < 0)
+        if (job_claim_has_machine(result, (int)i) && fill_machine(slot, result, (int)i) < 0)
             return PAWL_ENOMEM;
     }
     claim->result = result;
@@ -237,7 +234,7 @@ int slot_go_on(struct slot *slot, int64_t now_us)
     machine->n_steps++;
     slot->machine = machine;
     slot->run.job.machine = &machine->view;
-    slot->run.job.riders |= RIDER_MACHINE;
+    slot->run.job.is_machine = true;
     slot->run.job.attempt = 1;
     forget_outcome(slot);
     slot->sticky = false;

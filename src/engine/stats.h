@@ -18,7 +18,8 @@
     X(short_claims, "claims that found less than was asked for")                         \
     X(claim_errors, "claims that failed")                                                \
     X(unclaimable, "jobs parked because their claim failed")                             \
-    X(full_scans, "claims that started from the beginning of the queue")                 \
+    X(full_scans, "claims that started from the safe marks, or from the beginning")      \
+    X(strays, "jobs found behind the marks: committed late")                             \
     X(missed_turns, "large claims that waited in vain for those of others to end")       \
     X(notify_wakeups, "notifications for one of our queues")                             \
     X(poll_wakeups, "looks by the timer")                                                \
@@ -39,6 +40,7 @@
     X(renewals, "lease renewals")                                                        \
     X(lost_claims, "claims lost to others")                                              \
     X(swept, "jobs of dead workers taken back")                                          \
+    X(vacuums, "tables, or groups of them, vacuumed")                                    \
     X(statements, "statements sent to the database, of whatever kind")                   \
     X(errors_transient, "runs that ended in an error that may go away")                  \
     X(errors_permanent, "runs that ended in an error that will not")                     \
@@ -66,6 +68,7 @@ struct coordinator_stats {
     struct latency settle;
     struct latency renew;
     struct latency sweep;
+    struct latency look; /* for strays */
 };
 
 #undef COORDINATOR_STAT_FIELD

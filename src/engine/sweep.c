@@ -171,10 +171,12 @@ static void look_for_suspects(struct sweep *sweep)
 
     if (++sweep->n_hunts <= HUNTS_MAX)
         batch = batch_of(sweep, STMT(claim_sweep_first), &params);
-    if (batch != NULL)
-        submit(sweep, batch, on_first);
-    else
+    if (batch == NULL) {
         rest(sweep);
+        return;
+    }
+    claim_sweep_first_bind(params, *sweep->options.low);
+    submit(sweep, batch, on_first);
 }
 
 /* ── a run ── */
@@ -264,6 +266,7 @@ static void send_run(struct sweep *sweep)
 
     if (batch == NULL)
         return;
-    claim_sweep_bind(params, sweep->n_suspects > 0 ? 1 : sweep->most, suspect(sweep));
+    claim_sweep_bind(
+        params, sweep->n_suspects > 0 ? 1 : sweep->most, suspect(sweep), *sweep->options.low);
     submit(sweep, batch, on_swept);
 }

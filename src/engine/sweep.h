@@ -20,6 +20,7 @@
 struct sweep_options {
     struct conn *conn; /* borrowed */
     int64_t deadline_ms;
+    const int64_t *low; /* borrowed; where a sweep begins to read the ledger of claims */
     struct log *log;
     struct coordinator_stats *stats; /* borrowed */
     /* n jobs were taken back: the first rows of a claim_sweep; lanes: some have to be mended. */

@@ -82,60 +82,12 @@ bool sweeper_mends(const struct sweeper *sweeper)
     return sweeper->mending || uv_is_active((const uv_handle_t *)&sweeper->mend_timer);
 }
 
-static void on_orphaned(void *data, const struct batch_end *end)
-{
-    const struct sweeper *sweeper = data;
-
-    if (end->verdict != PG_VERDICT_OK)
-        log_warn_err(sweeper->options.log, "children_end", end->err, LOG_INT("tries", 1));
-}
-
-/* Children of machines that the sweep ended: as after a settle, but in a transaction of its own, for the sweep may have changed the
- * children, too. If that fails they run on, and count for nothing. */
-static void end_orphans(struct sweeper *sweeper, const PGresult *r, int n)
-{
-    struct batch *batch = NULL;
-    struct params *params = NULL;
-    int64_t *ids = NULL;
-    const char **tokens = NULL;
-    bool *cancel = NULL;
-    size_t found = 0;
-
-    for (int row = 0; row < n; row++) {
-        const char *state;
-        bool theirs;
-
-        if (!claim_sweep_orphans(r, row, &theirs))
-            continue;
-        if (batch == NULL) {
-            batch = batch_new(sweeper->options.conn);
-            params = batch != NULL ? batch_add(batch, STMT(children_end)) : NULL;
-            ids = params != NULL ? arena_new_array(params->arena, (size_t)n, int64_t) : NULL;
-            tokens =
-                params != NULL ? arena_new_array(params->arena, (size_t)n, const char *) : NULL;
-            cancel = params != NULL ? arena_new_array(params->arena, (size_t)n, bool) : NULL;
-        }
-        if (ids == NULL || tokens == NULL || cancel == NULL) {
-            batch_free(batch);
-            return;
-        }
-        claim_sweep_row(r, row, &ids[found], &state);
-        tokens[found] = NULL; /* it is over */
-        cancel[found++] = theirs;
-    }
-    if (found == 0)
-        return;
-    children_end_bind(params, ids, tokens, cancel, found);
-    batch_submit(batch, sweeper->sweep.options.deadline_ms, on_orphaned, sweeper);
-}
-
 static void on_taken(void *data, const PGresult *r, int n, bool lanes)
 {
     struct sweeper *sweeper = data;
 
     if (lanes)
         mend(sweeper);
-    end_orphans(sweeper, r, n);
     for (int row = 0; row < n; row++) {
         int64_t id;
         const char *state;
@@ -188,6 +140,7 @@ void sweeper_init(struct sweeper *sweeper, const struct sweeper_options *options
                &(struct sweep_options){
                    .conn = options->conn,
                    .deadline_ms = options->deadline_ms > 0 ? options->deadline_ms : DEADLINE_MS,
+                   .low = options->low,
                    .log = options->log,
                    .stats = options->stats,
                    .taken = on_taken,

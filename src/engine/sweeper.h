@@ -20,6 +20,7 @@ struct sweeper_options {
     struct conn *conn; /* borrowed */
     int64_t every_ms;
     int64_t deadline_ms; /* of a sweep; 0: 10 s */
+    const int64_t *low;  /* borrowed; the ledger's low mark as it is known now */
     struct log *log;
     struct coordinator_stats *stats; /* borrowed */
     void (*called)(void *data);      /* somebody who waited for a lane is due now */

@@ -45,7 +45,7 @@ static bool is_finished(const char *state)
 {
     enum job_state parsed;
 
-    return job_state_parse(state, &parsed) == 0 && parsed >= JOB_DONE;
+    return job_state_parse(state, &parsed) == 0 && parsed >= JOB_DONE && parsed <= JOB_CANCELLED;
 }
 
 static void fill(struct pawl_job_info *info, const struct job_view *job, struct packer *p)

@@ -97,11 +97,11 @@ static const struct meaning meanings[] = {
     {"57P05", PG_VERDICT_RETRY,      PAWL_ECONN,     NULL}, /* idle_session_timeout */
     {"58",    PG_VERDICT_RETRY,      PAWL_EFAILED,   HINT_FILES},
     {"72000", PG_VERDICT_RETRY,      PAWL_ERETRY,    NULL}, /* snapshot too old */
-    {"PW001", PG_VERDICT_PERMANENT,  PAWL_ENOTFOUND, NULL}, /* ours: sql/migrations/0003_library.sql */
+    {"PW001", PG_VERDICT_PERMANENT,  PAWL_ENOTFOUND, NULL}, /* ours: sql/baseline/enqueue.sql */
     {"PW002", PG_VERDICT_PERMANENT,  PAWL_ESTATE,    NULL},
     {"PW003", PG_VERDICT_PERMANENT,  PAWL_ESTALE,    NULL},
     {"PW004", PG_VERDICT_PERMANENT,  PAWL_EEXIST,    NULL},
-    {"PW005", PG_VERDICT_PERMANENT,  PAWL_EFULL,     NULL}, /* an inbox: 0018_bounds.sql */
+    {"PW005", PG_VERDICT_PERMANENT,  PAWL_EFULL,     NULL}, /* an inbox: sql/baseline/machine.sql */
     {"PW006", PG_VERDICT_PERMANENT,  PAWL_EDENIED,   NULL}, /* sql/bootstrap.sql: its hint has the GRANT */
     {"XX001", PG_VERDICT_PERMANENT,  PAWL_EFAILED,   HINT_DAMAGED},
     {"XX002", PG_VERDICT_PERMANENT,  PAWL_EFAILED,   HINT_DAMAGED},

@@ -46,11 +46,17 @@ bool claim_turn_row(const PGresult *r)
     return result_bool(r, 0, 0);
 }
 
-void claim_sweep_bind(struct params *p, int32_t limit, const struct claim_job *only)
+void claim_sweep_bind(struct params *p, int32_t limit, const struct claim_job *only, int64_t low)
 {
     params_i32(p, limit);
     params_uuid(p, only != NULL ? &only->token : NULL);
     params_i64(p, only != NULL ? only->id : 0);
+    params_i64(p, low);
+}
+
+void claim_sweep_first_bind(struct params *p, int64_t low)
+{
+    params_i64(p, low);
 }
 
 int claim_sweep_said(const PGresult *r, bool *ret_lanes, bool *ret_more)
@@ -73,14 +79,6 @@ void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **r
     *ret_state = result_text(r, row, 1);
 }
 
-bool claim_sweep_orphans(const PGresult *r, int row, bool *ret_cancel)
-{
-    if (PQgetisnull(r, row, 2))
-        return false;
-    *ret_cancel = result_bool(r, row, 2);
-    return true;
-}
-
 struct claim_job claim_sweep_first_row(const PGresult *r, int row)
 {
     return (struct claim_job){.token = result_uuid(r, row, 0), .id = result_i64(r, row, 1)};
@@ -97,4 +95,34 @@ void claim_sweep_aside_bind(struct params *p, const struct claim_job *job)
 {
     params_uuid(p, &job->token);
     params_i64(p, job->id);
+}
+
+void claim_low_bind(struct params *p, int64_t low, int64_t end)
+{
+    params_i64(p, low);
+    params_i64(p, end);
+}
+
+int64_t claim_low_row(const PGresult *r)
+{
+    return result_is_null(r, 0, 0) ? 0 : result_i64(r, 0, 0);
+}
+
+int64_t claim_low_load_row(const PGresult *r)
+{
+    return PQntuples(r) > 0 ? result_i64(r, 0, 0) : 0;
+}
+
+void claim_low_store_bind(struct params *p, int64_t low)
+{
+    params_i64(p, low);
+}
+
+struct writers writer_list_row(const PGresult *r)
+{
+    return (struct writers){
+        .jobs = result_is_null(r, 0, 0) ? "" : result_text(r, 0, 0),
+        .claims = result_is_null(r, 0, 1) ? "" : result_text(r, 0, 1),
+        .seq = result_i64(r, 0, 2),
+    };
 }

@@ -38,22 +38,36 @@ struct claim_job {
     int64_t id;
 };
 
-/* only: NULL, or this one alone. */
-void claim_sweep_bind(struct params *p, int32_t limit, const struct claim_job *only);
+/* only: NULL, or this one alone. low: no claim has a lower seq. */
+void claim_sweep_bind(struct params *p, int32_t limit, const struct claim_job *only, int64_t low);
 /* What a sweep says beside the jobs: lanes have to be mended, there are more than its limit. Returns
  * how many jobs it took back; their rows come first. */
 int claim_sweep_said(const PGresult *r, bool *ret_lanes, bool *ret_more);
 /* ret_state points into the result. */
 void claim_sweep_row(const PGresult *r, int row, int64_t *ret_id, const char **ret_state);
-/* Whether it is over and had children; `cancel`: those that are left end with it. */
-bool claim_sweep_orphans(const PGresult *r, int row, bool *ret_cancel);
 
 /* What a sweep of one would begin with; at most two rows. */
 #define CLAIM_SWEEP_FIRST_MAX 2
+void claim_sweep_first_bind(struct params *p, int64_t low);
 struct claim_job claim_sweep_first_row(const PGresult *r, int row);
 
 /* Whether it was parked is whether there is a row. */
 void claim_sweep_park_bind(struct params *p, const struct claim_job *job, const char *error);
 void claim_sweep_aside_bind(struct params *p, const struct claim_job *job);
+
+/* The ledger's low mark. */
+void claim_low_bind(struct params *p, int64_t low, int64_t end);
+int64_t claim_low_row(const PGresult *r); /* the first claim in that part; 0: none */
+int64_t claim_low_load_row(const PGresult *r);
+void claim_low_store_bind(struct params *p, int64_t low);
+
+/* Who writes: virtual transactions with spaces between them, in the result. */
+struct writers {
+    const char *jobs;   /* of pawl.job; may be empty */
+    const char *claims; /* of pawl.claim */
+    int64_t seq;        /* the ledger's last number */
+};
+
+struct writers writer_list_row(const PGresult *r);
 
 #endif

@@ -4,9 +4,9 @@
 #include "pg/result.h"
 
 /* job_held.sql, beyond what job_claim.sql has */
-#define COL_TOKEN         13
-#define COL_QUEUE         14
-#define COL_N             15
+#define COL_TOKEN         16
+#define COL_QUEUE         17
+#define COL_N             18
 
 #define ARRAY(p, n, type) arena_new_array((p)->arena, (n) > 0 ? (n) : 1, type)
 
@@ -98,8 +98,10 @@ void job_held_row(const PGresult *r, int row, struct job *ret_job)
         .max_attempts = result_i32(r, row, 4),
         .timeout_ms = result_is_null(r, row, 5) ? 0 : result_i32(r, row, 5),
         .token = result_uuid(r, row, COL_TOKEN),
-        .riders = result_is_null(r, row, 8) ? 0 : result_i16(r, row, 8),
-        .lane = result_text(r, row, 12),
+        .is_child = !result_is_null(r, row, 8),
+        .has_options = !result_is_null(r, row, 9),
+        .is_machine = !result_is_null(r, row, 10),
+        .lane = result_text(r, row, 15),
     };
 }
 

@@ -8,9 +8,18 @@
 #include "pg/result.h"
 #include "store/job_internal.h"
 
-#define PRIORITY_IN_LANE  10 /* jobs in lanes stand so much higher in the index */
-#define PRIORITY_TOGETHER 20 /* in the answers of job_claim_lanes only, as the next one */
-#define PRIORITY_ALONG    30
+/* Columns of job_claim beyond the first eight; those from COL_LANE on are only in job_claim_lanes. */
+enum {
+    COL_JOIN_OF = 8,
+    COL_HAS_OPTIONS,
+    COL_IS_MACHINE,
+    COL_TRACE,
+    COL_TID = 14,
+    COL_LANE,
+    COL_IN_LANE,
+    COL_TOGETHER,
+    COL_ALONG,
+};
 
 /* A parameter array with room for n elements in the parameters' own arena; marks them failed when
  * there is none. */
@@ -98,11 +107,12 @@ void job_enqueue_read(const PGresult *r, int64_t *ret_ids)
         ret_ids[i] = result_i64(r, i, 0);
 }
 
-/* Where a claim starts, level by level of the index. */
+/* Where a claim starts, for each priority and index. */
 struct levels {
     const int64_t *due[2 * JOB_PRIORITIES];
     int64_t ids[2 * JOB_PRIORITIES];
     int16_t priorities[2 * JOB_PRIORITIES];
+    bool in_lane[2 * JOB_PRIORITIES];
     size_t n;
 };
 
@@ -111,15 +121,29 @@ static void levels_fill(struct levels *levels, const struct job_claim *claim)
 {
     levels->n = 0;
     for (int i = JOB_PRIORITIES - 1; i >= 0; i--) {
-        if (claim->lanes) {
-            levels->due[levels->n] = &claim->lane_from[i].due_us;
-            levels->ids[levels->n] = claim->lane_from[i].id;
-            levels->priorities[levels->n++] = (int16_t)(PRIORITY_IN_LANE + i);
+        for (int in_lane = claim->lanes; in_lane >= 0; in_lane--) {
+            const struct job_watermark *from = in_lane ? &claim->lane_from[i] : &claim->from[i];
+
+            levels->due[levels->n] = &from->due_us;
+            levels->ids[levels->n] = from->id;
+            levels->priorities[levels->n] = (int16_t)i;
+            levels->in_lane[levels->n++] = in_lane;
         }
-        levels->due[levels->n] = &claim->from[i].due_us;
-        levels->ids[levels->n] = claim->from[i].id;
-        levels->priorities[levels->n++] = (int16_t)i;
     }
+}
+
+/* The first and the last of them in the order of bytes. */
+static void bind_kind_range(struct params *p, const char *const *kinds, size_t n)
+{
+    const char *first = n > 0 ? kinds[0] : "";
+    const char *last = first;
+
+    for (size_t i = 1; i < n; i++) {
+        first = strcmp(kinds[i], first) < 0 ? kinds[i] : first;
+        last = strcmp(kinds[i], last) > 0 ? kinds[i] : last;
+    }
+    params_text(p, first);
+    params_text(p, last);
 }
 
 void job_claim_bind(struct params *p, const struct job_claim *claim)
@@ -137,7 +161,10 @@ void job_claim_bind(struct params *p, const struct job_claim *claim)
     params_i64_array(p, levels.ids, levels.n);
     if (claim->lanes) {
         params_i16_array(p, levels.priorities, levels.n);
+        params_bool_array(p, levels.in_lane, levels.n);
         params_i32(p, claim->together > 0 ? claim->together : 1);
+    } else {
+        bind_kind_range(p, claim->kinds, claim->n_kinds);
     }
 }
 
@@ -151,6 +178,7 @@ void job_suspect_bind(struct params *p, const struct job_suspect *suspect)
     params_time_array(p, levels.due, levels.n);
     params_i64_array(p, levels.ids, levels.n);
     params_i16_array(p, levels.priorities, levels.n);
+    params_bool_array(p, levels.in_lane, levels.n);
     params_i64(p, suspect->sure_id);
     params_text(p, suspect->why);
     params_text(p, suspect->worker);
@@ -172,22 +200,28 @@ int64_t job_claim_id(const PGresult *r, int row)
 
 int16_t job_claim_priority(const PGresult *r, int row)
 {
-    return (int16_t)(result_i16(r, row, 2) % PRIORITY_IN_LANE);
+    return result_i16(r, row, 2);
+}
+
+/* The jobs of job_claim are in no lane. */
+static bool is_set(const PGresult *r, int row, int column)
+{
+    return PQnfields(r) > column && result_bool(r, row, column);
 }
 
 bool job_claim_in_lane(const PGresult *r, int row)
 {
-    return result_i16(r, row, 2) >= PRIORITY_IN_LANE;
+    return is_set(r, row, COL_IN_LANE);
 }
 
 bool job_claim_together(const PGresult *r, int row)
 {
-    return result_i16(r, row, 2) >= PRIORITY_TOGETHER;
+    return is_set(r, row, COL_TOGETHER);
 }
 
 bool job_claim_along(const PGresult *r, int row)
 {
-    return result_i16(r, row, 2) >= PRIORITY_ALONG;
+    return is_set(r, row, COL_ALONG);
 }
 
 int job_claim_count(const PGresult *r, bool *ret_more)
@@ -218,10 +252,12 @@ void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, st
         .payload = payload.data,
         .payload_len = payload.len,
         .token = claim->token,
-        .riders = result_is_null(r, row, 8) ? 0 : result_i16(r, row, 8),
-        .trace = result_text(r, row, 9),
-        .lane = result_text(r, row, 12),
-        .place = result_tid(r, row, 13),
+        .is_child = !result_is_null(r, row, COL_JOIN_OF),
+        .has_options = !result_is_null(r, row, COL_HAS_OPTIONS),
+        .is_machine = !result_is_null(r, row, COL_IS_MACHINE),
+        .trace = result_text(r, row, COL_TRACE),
+        .lane = PQnfields(r) > COL_LANE ? result_text(r, row, COL_LANE) : NULL,
+        .place = result_tid(r, row, COL_TID),
     };
 }
 
@@ -234,7 +270,7 @@ void job_settle_bind(struct params *p,
 {
     int64_t *ids = PARAM_ARRAY(p, n, int64_t);
     struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
-    int16_t *outcomes = PARAM_ARRAY(p, n, int16_t);
+    const char **outcomes = PARAM_ARRAY(p, n, const char *);
     int64_t *delays = PARAM_ARRAY(p, n, int64_t);
     struct bytes *results = PARAM_ARRAY(p, n, struct bytes);
     const char **errors = PARAM_ARRAY(p, n, const char *);
@@ -248,17 +284,16 @@ void job_settle_bind(struct params *p,
 
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
-        outcomes[i] = (int16_t)outcome->kind;
+        outcomes[i] = outcome_text((int)outcome->kind);
         delays[i] = outcome->delay_ms;
         results[i] = (struct bytes){outcome->result, outcome->result_len};
         errors[i] = outcome->error;
         run_times[i] = outcome->run_us;
-        lines[i] =
-            items[i]->job->riders >= RIDER_MACHINE ? job_timeline_line(p->arena, items[i]) : NULL;
+        lines[i] = items[i]->job->is_machine ? job_timeline_line(p->arena, items[i]) : NULL;
     }
     params_i64_array(p, ids, n);
     params_uuid_array(p, tokens, n);
-    params_i16_array(p, outcomes, n);
+    params_text_array(p, outcomes, n);
     params_i64_array(p, delays, n);
     params_bytes_array(p, results, n);
     params_text_array(p, errors, n);
@@ -467,7 +502,7 @@ void job_show_row(const PGresult *r, int row, struct job_view *ret_job)
     ret_job->step = result_text(r, row, 24);
     ret_job->step_state = result_bytes(r, row, 25);
     ret_job->timeline = result_text(r, row, 26);
-    ret_job->waits_for = result_is_null(r, row, 27) ? 0 : result_i16(r, row, 27);
+    ret_job->waits_for = result_text(r, row, 27);
     ret_job->awaits = result_text(r, row, 28);
     ret_job->wait_since = result_is_null(r, row, 29) ? 0 : result_time(r, row, 29);
     ret_job->wait_until = result_is_null(r, row, 30) ? 0 : result_time(r, row, 30);

@@ -51,7 +51,7 @@ bool job_new_is_same(const struct job_new *a, const struct job_new *b);
 #define JOB_ENQUEUE_MAX 1000
 
 void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n);
-/* A plain one; for job_enqueue_one and job_enqueue_call. */
+/* A plain one. */
 void job_enqueue_one_bind(struct params *p, const struct job_new *job);
 void job_enqueue_same_bind(struct params *p, const struct job_new *jobs, size_t n);
 void job_enqueue_read(const PGresult *r, int64_t *ret_ids); /* of all three */
@@ -78,12 +78,11 @@ void lanes_mend_bind(struct params *p, int32_t limit);
 /* Of lane_leave and lanes_mend: how many were called; negative: of so many lanes nobody could be, and
  * lanes_mend has to look at them again. */
 int32_t lanes_called(const PGresult *r);
-/* tokens: as texts; NULL for those that must be over. */
-void children_end_bind(struct params *p,
-                       const int64_t *parents,
-                       const char *const *tokens,
-                       const bool *cancel,
-                       size_t n);
+void children_let_go_bind(struct params *p,
+                          const int64_t *parents,
+                          const struct uuid *tokens,
+                          const bool *cancel,
+                          size_t n);
 
 /* What a handler said about how far it is. */
 struct job_note {
@@ -102,6 +101,18 @@ struct job_watermark {
 };
 
 #define JOB_PRIORITIES (PAWL_PRIORITY_MAX - PAWL_PRIORITY_MIN + 1)
+#define JOB_LEVELS     (2 * JOB_PRIORITIES)
+
+static inline bool job_watermark_before(const struct job_watermark *a,
+                                        const struct job_watermark *b)
+{
+    return a->due_us != b->due_us ? a->due_us < b->due_us : a->id < b->id;
+}
+
+/* Levels: the priorities of jobs in no lane, then those of jobs in lanes. */
+struct job_marks {
+    struct job_watermark at[JOB_LEVELS];
+};
 
 struct job_claim {
     const char *queue;
@@ -117,13 +128,35 @@ struct job_claim {
     int32_t together; /* of a lane, to be run one after the other; 0 or 1: each by itself */
 };
 
+/* Jobs behind a worker's marks, in [from, to) of each level. */
+void job_look_bind(struct params *p,
+                   const char *queue,
+                   const char *const *kinds,
+                   size_t n_kinds,
+                   const struct job_marks *from,
+                   const struct job_marks *to);
+#define JOB_LOOK_MAX 2000 /* of a level that are counted */
+/* Returns how many of the level there are, and where the first is. */
+int32_t job_look_row(const PGresult *r, int row, size_t *ret_level, struct job_watermark *ret_at);
+
+/* The marks that workers store for those that start after them. */
+void mark_load_bind(struct params *p, const char *queue, const char *const *kinds, size_t n_kinds);
+bool mark_load_read(const PGresult *r, struct job_marks *ret_marks); /* false: there are none */
+void mark_store_bind(struct params *p,
+                     const char *queue,
+                     const char *const *kinds,
+                     size_t n_kinds,
+                     const struct job_marks *marks);
+
 void job_claim_bind(struct params *p, const struct job_claim *claim);
 /* Rows that are jobs. ret_more: there may be more, though they are fewer than asked for. */
 int job_claim_count(const PGresult *r, bool *ret_more);
 /* Pointers in ret_job live as long as the result and the claim. */
 void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, struct job *ret_job);
-/* Where it is, if it is a machine; false: it is none. Takes the column apart in place, so once. */
-bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine);
+/* Of machines, and of jobs with a deadline. */
+bool job_claim_has_machine(const PGresult *r, int row);
+/* Where it is. Takes the column apart in place, so once. */
+void job_claim_machine(PGresult *r, int row, struct machine *ret_machine);
 /* Single columns, for who needs no whole job. */
 int64_t job_claim_id(const PGresult *r, int row);
 int16_t job_claim_priority(const PGresult *r, int row);
@@ -187,9 +220,8 @@ void job_settle_step_bind(struct params *p,
                           size_t n,
                           const struct uuid *ended,
                           size_t n_ended);
-/* The same for NEXT at once that is sticky, of machines without children (RIDERS_NEXT) that were shown no signals,
- * and whose place is known. */
-#define RIDERS_NEXT (RIDER_LANE | RIDER_GUARD | RIDER_PARENT | RIDER_META | RIDER_MACHINE)
+/* The same for NEXT at once that is sticky, of machines in their first attempt that waited for nothing, and whose
+ * place is known. */
 void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
 void job_settle_next_row(
     const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
@@ -200,9 +232,7 @@ void job_settle_step_row(
     const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
 
 /* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice, of
- * jobs whose place is known and whose end concerns nobody else (RIDERS_DONE) but a parent. With children among
- * them: for job_settle_children. */
-#define RIDERS_DONE (RIDER_LANE | RIDER_META | RIDER_PARENT)
+ * jobs whose place is known and whose end concerns nobody else: no machines, children or jobs with options. */
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,
@@ -244,8 +274,8 @@ struct job_view {
     const char *step; /* NULL also: the first */
     struct bytes step_state;
     const char *timeline; /* lines: end µs, step, attempt, outcome, µs, bytes of state, with tabs */
-    int16_t waits_for;    /* 2 its lane, 3 a signal, 4 its children */
-    const char *awaits;   /* names of signals, with commas */
+    const char *waits_for; /* operator, lane, signal, children; NULL: time */
+    const char *awaits;    /* names of signals, with commas */
     int64_t wait_since;
     int64_t wait_until; /* 0: for ever */
     int32_t children_left;

@@ -187,14 +187,14 @@ void lanes_mend_bind(struct params *p, int32_t limit)
     params_i32(p, limit);
 }
 
-void children_end_bind(struct params *p,
-                       const int64_t *parents,
-                       const char *const *tokens,
-                       const bool *cancel,
-                       size_t n)
+void children_let_go_bind(struct params *p,
+                          const int64_t *parents,
+                          const struct uuid *tokens,
+                          const bool *cancel,
+                          size_t n)
 {
     params_i64_array(p, parents, n);
-    params_text_array(p, tokens, n);
+    params_uuid_array(p, tokens, n);
     params_bool_array(p, cancel, n);
 }
 

@@ -11,26 +11,24 @@
 #define LINE_MAX_LEN (PAWL_NAME_MAX + 96)
 
 /* job_claim.sql */
-#define COL_MACHINE 10
-#define COL_STATE   11
+#define COL_MACHINE 12
+#define COL_STATE   13
 
-#define PAGE_PLACES 65536 /* a place is the number of a page, then two bytes for the row in it */
-
-/* pawl.machine_line */
+/* pawl.machine_view */
 #define FLAG_WAITED    1
 #define FLAG_TIMED_OUT 2
 #define FLAG_EXPIRED   4
 #define FLAG_CANCELLED 8
 #define FLAG_KIDS_END  16
+#define FLAG_JOINED    32
 
 /* Columns of the machines, each an array of n. */
 struct steps {
     int64_t *ids, *ms, *seen;
     struct uuid *tokens;
-    int16_t *outcomes, *flags;
-    const char **names, **awaits, **shown, **lines;
+    const char **outcomes, **names, **awaits, **shown, **lines;
     struct bytes *states;
-    bool *progress;
+    bool *progress, *fail_fast, *cancel_rest;
     int32_t *join_at, *n_kids;
 };
 
@@ -49,8 +47,9 @@ static bool steps_alloc(struct steps *s, struct arena *a, size_t n)
     s->ms = arena_new_array(a, n, int64_t);
     s->seen = arena_new_array(a, n, int64_t);
     s->tokens = arena_new_array(a, n, struct uuid);
-    s->outcomes = arena_new_array(a, n, int16_t);
-    s->flags = arena_new_array(a, n, int16_t);
+    s->outcomes = arena_new_array(a, n, const char *);
+    s->fail_fast = arena_new_array(a, n, bool);
+    s->cancel_rest = arena_new_array(a, n, bool);
     s->names = arena_new_array(a, n, const char *);
     s->awaits = arena_new_array(a, n, const char *);
     s->shown = arena_new_array(a, n, const char *);
@@ -60,9 +59,9 @@ static bool steps_alloc(struct steps *s, struct arena *a, size_t n)
     s->join_at = arena_new_array(a, n, int32_t);
     s->n_kids = arena_new_array(a, n, int32_t);
     return s->ids != NULL && s->ms != NULL && s->seen != NULL && s->tokens != NULL &&
-           s->outcomes != NULL && s->flags != NULL && s->names != NULL && s->awaits != NULL &&
-           s->shown != NULL && s->lines != NULL && s->states != NULL && s->progress != NULL &&
-           s->join_at != NULL && s->n_kids != NULL;
+           s->outcomes != NULL && s->fail_fast != NULL && s->cancel_rest != NULL &&
+           s->names != NULL && s->awaits != NULL && s->shown != NULL && s->lines != NULL &&
+           s->states != NULL && s->progress != NULL && s->join_at != NULL && s->n_kids != NULL;
 }
 
 static bool kids_alloc(struct kids *k, struct arena *a, size_t n)
@@ -117,14 +116,14 @@ static void steps_set(struct steps *s, size_t i, const struct job_settle *item, 
 
     s->ids[i] = item->job->id;
     s->tokens[i] = item->job->token;
-    s->outcomes[i] = (int16_t)item->outcome.kind;
+    s->outcomes[i] = outcome_text((int)item->outcome.kind);
     s->ms[i] = item->outcome.delay_ms;
     s->seen[i] = machine != NULL ? machine->seen : 0;
     s->names[i] = s->awaits[i] = s->shown[i] = s->lines[i] = NULL;
     s->states[i] = (struct bytes){NULL, 0};
     s->progress[i] = false;
     s->join_at[i] = s->n_kids[i] = 0;
-    s->flags[i] = 0;
+    s->fail_fast[i] = s->cancel_rest[i] = false;
     if (on == NULL) /* WAIT_ON: all as it was */
         return;
     s->names[i] = on->step;
@@ -134,7 +133,8 @@ static void steps_set(struct steps *s, size_t i, const struct job_settle *item, 
     s->progress[i] = is_progress(item);
     s->join_at[i] = on->join_at;
     s->n_kids[i] = (int32_t)on->n_children;
-    s->flags[i] = on->join_flags;
+    s->fail_fast[i] = (on->join_flags & JOIN_FAIL_FAST) != 0;
+    s->cancel_rest[i] = (on->join_flags & JOIN_CANCEL) != 0;
     s->lines[i] = job_timeline_line(p->arena, item);
     p->failed |= s->lines[i] == NULL;
 }
@@ -183,7 +183,7 @@ void job_settle_step_bind(struct params *p,
     }
     params_i64_array(p, s.ids, n);
     params_uuid_array(p, s.tokens, n);
-    params_i16_array(p, s.outcomes, n);
+    params_text_array(p, s.outcomes, n);
     params_text_array(p, s.names, n);
     params_bytes_array(p, s.states, n);
     params_i64_array(p, s.ms, n);
@@ -193,16 +193,17 @@ void job_settle_step_bind(struct params *p,
     params_bool_array(p, s.progress, n);
     params_bool_array(p, sticky, n);
     params_text_array(p, s.lines, n);
+    params_i32_array(p, s.n_kids, n);
     params_i32_array(p, s.join_at, n);
-    params_i16_array(p, s.flags, n);
-    params_uuid_array(p, ended, n_ended);
+    params_bool_array(p, s.fail_fast, n);
+    params_bool_array(p, s.cancel_rest, n);
     params_i32_array(p, k.parents, k.n);
     params_text_array(p, k.queues, k.n);
     params_text_array(p, k.kinds, k.n);
     params_bytes_array(p, k.payloads, k.n);
     params_i16_array(p, k.priorities, k.n);
     params_i32_array(p, k.attempts, k.n);
-    params_i32_array(p, s.n_kids, n);
+    params_uuid_array(p, ended, n_ended);
 }
 
 /* Ends a field at the next tab; an empty one is NULL. */
@@ -227,12 +228,15 @@ static int64_t number(char **at)
     return text != NULL ? strtoll(text, NULL, 10) : 0;
 }
 
-bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
+bool job_claim_has_machine(const PGresult *r, int row)
+{
+    return !result_is_null(r, row, COL_MACHINE);
+}
+
+void job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
 {
     struct bytes state = result_bytes(r, row, COL_STATE);
 
-    if (result_is_null(r, row, COL_MACHINE))
-        return false;
     /* The result is ours alone by now, and PQgetvalue says char *. */
     char *at = PQgetvalue(r, row, COL_MACHINE);
 
@@ -244,13 +248,13 @@ bool job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
     ret_machine->expired = (flags & FLAG_EXPIRED) != 0;
     ret_machine->cancelled = (flags & FLAG_CANCELLED) != 0;
     ret_machine->children_cancel = (flags & FLAG_KIDS_END) != 0;
+    ret_machine->joined = (flags & FLAG_JOINED) != 0;
     ret_machine->children_left = (int32_t)number(&at);
     ret_machine->shown = field(&at);
     ret_machine->signals = field(&at);
     ret_machine->children = field(&at);
     ret_machine->state = state.data;
     ret_machine->state_len = state.len;
-    return true;
 }
 
 void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n)
@@ -261,11 +265,9 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
     const char **names = arena_new_array(p->arena, n, const char *);
     struct bytes *states = arena_new_array(p->arena, n, struct bytes);
     const char **lines = arena_new_array(p->arena, n, const char *);
-    int64_t *per_page = arena_new_array(p->arena, n, int64_t);
-    size_t n_pages = 0;
 
-    if (per_page == NULL || ids == NULL || tokens == NULL || places == NULL || names == NULL ||
-        states == NULL || lines == NULL) {
+    if (ids == NULL || tokens == NULL || places == NULL || names == NULL || states == NULL ||
+        lines == NULL) {
         p->failed = true;
         return;
     }
@@ -275,9 +277,6 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
         places[i] = items[i]->job->place;
-        /* Neighbours mostly come together; a page that comes again is only looked at again. */
-        if (i == 0 || places[i] / PAGE_PLACES != places[i - 1] / PAGE_PLACES)
-            per_page[n_pages++] = ids[i];
         names[i] = on->step;
         states[i] = (struct bytes){on->state, on->state_len};
         lines[i] = job_timeline_line(p->arena, items[i]);
@@ -289,7 +288,6 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
     params_text_array(p, names, n);
     params_bytes_array(p, states, n);
     params_text_array(p, lines, n);
-    params_i64_array(p, per_page, n_pages);
 }
 
 void job_settle_next_row(

@@ -24,6 +24,20 @@ static int applied_check(const PGresult *r, int *ret_version, struct pawl_err *e
     int n = PQntuples(r);
     int version = n > 0 ? result_i32(r, n - 1, 0) : 0;
 
+    /* The baseline is frozen from version 0.9.0 on: another one is older than that. */
+    if (n > 0 && strcmp(result_text(r, 0, 2), migrations[0].checksum) != 0) {
+        err_set(err, PAWL_ESCHEMA, "the schema of this database was made by a pre-release of pawl");
+        err_detail(err,
+                   "It began with \"%s\", applied by pawl %s; this pawl " PAWL_VERSION
+                   " begins with \"%s\".",
+                   result_text(r, 0, 1),
+                   result_text(r, 0, 4),
+                   migrations[0].name);
+        return err_hint(
+            err,
+            "Its jobs cannot be taken over. Destroy it with \"pawl db destroy\" (a private database), or "
+            "with DROP SCHEMA pawl CASCADE (one of your own); then run: pawl db migrate");
+    }
     if (version > migrations_n) {
         err_set(err,
                 PAWL_ESCHEMA,

@@ -1,5 +1,5 @@
-/* migrations: the files of sql/migrations and sql/bootstrap.sql as they were embedded at build
- * time. */
+/* migrations: sql/baseline (version 1), the files of sql/migrations and sql/bootstrap.sql as they were embedded at
+ * build time. */
 #ifndef STORE_MIGRATIONS_H
 #define STORE_MIGRATIONS_H
 

@@ -73,7 +73,7 @@ static void child_ends(struct sessions *t, enum outcome_kind kind)
 
 #define PARENT                                                                                    \
     "SELECT coalesce((SELECT children_left || CASE WHEN due_at <= clock_timestamp() THEN ' due' " \
-    "ELSE '' END FROM pawl.job WHERE id = 1), 'gone')"
+    "ELSE '' END FROM pawl.job JOIN pawl.machine ON job_id = id WHERE id = 1), 'gone')"
 
 /* The parent is claimed, at step sum, and no other. */
 static struct taken *parent_runs(struct sessions *t, struct taken *p)
@@ -174,8 +174,6 @@ static void what_is_left_is_cancelled_where_that_is_asked_for(void **state)
     struct taken running;
     struct going_on on = {.step = "end"};
     int64_t id = 1;
-    char token[UUID_TEXT_LEN + 1];
-    const char *tokens[] = {token};
     const bool cancel = true;
 
     parent_spawns(t, 4, 3, JOIN_CANCEL);
@@ -184,10 +182,9 @@ static void what_is_left_is_cancelled_where_that_is_asked_for(void **state)
     testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id > 1");
     parent_runs(t, &p);
     assert_true(p.machines[0].children_cancel);
-    uuid_format(&p.asked.token, token);
     exec_on(t->b, "BEGIN");
-    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
-    step(t, t->b, STMT(children_end));
+    children_let_go_bind(begin(t->s), &id, &p.asked.token, &cancel, 1);
+    step(t, t->b, STMT(children_let_go));
     assert_int_equal(
         step(t, t->b, settles(t, &p, 0, (struct outcome){.kind = OUTCOME_NEXT, .on = &on})), 1);
     exec_on(t->b, "COMMIT");
@@ -208,19 +205,16 @@ static void what_is_left_and_locked_is_cancelled_by_the_sweep(void **state)
     struct sessions *t = with_kids(state);
     struct taken p;
     int64_t id = 1;
-    char token[UUID_TEXT_LEN + 1];
-    const char *tokens[] = {token};
     const bool cancel = true;
 
     parent_spawns(t, 3, 2, JOIN_CANCEL);
     child_ends(t, OUTCOME_DONE);
     testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id > 1");
     parent_runs(t, &p);
-    uuid_format(&p.asked.token, token);
     taken_clear(&p);
     exec_on(t->c, "BEGIN; SELECT FROM pawl.job WHERE id = 3 FOR UPDATE");
-    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
-    step(t, t->b, STMT(children_end));
+    children_let_go_bind(begin(t->s), &id, &p.asked.token, &cancel, 1);
+    step(t, t->b, STMT(children_let_go));
     assert_int_equal(count_of(t->s, "pawl.orphan WHERE child_id = 3 AND parent_id = 1"), 1);
     assert_int_equal(step(t, t->b, sweeps(t)), 1); /* it says that there is something to mend */
     step(t, t->b, mends(t));
@@ -271,8 +265,6 @@ static void a_child_that_ends_while_its_parent_goes_on_leaves_nothing_to_the_nex
     struct taken p;
     struct going_on on = {.step = "end"};
     int64_t id = 1;
-    char token[UUID_TEXT_LEN + 1];
-    const char *tokens[] = {token};
     const bool cancel = false;
 
     parent_spawns(t, 2, 1, 0);
@@ -282,10 +274,9 @@ static void a_child_that_ends_while_its_parent_goes_on_leaves_nothing_to_the_nex
     testdb_exec(&t->s->db, "UPDATE pawl.job SET due_at = now() WHERE id > 1");
     exec_on(t->a, "BEGIN");
     child_ends(t, OUTCOME_DONE);
-    uuid_format(&p.asked.token, token);
     exec_on(t->b, "BEGIN");
-    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
-    start(t, t->b, STMT(children_end));
+    children_let_go_bind(begin(t->s), &id, &p.asked.token, &cancel, 1);
+    start(t, t->b, STMT(children_let_go));
     assert_waits(t, t->b, t->a);
     exec_on(t->a, "COMMIT");
     assert_int_equal(rows_of(finish(t->b)), 1);
@@ -301,16 +292,15 @@ static void children_of_a_parent_that_another_worker_has_are_left_alone(void **s
 {
     struct sessions *t = with_kids(state);
     int64_t id = 1;
-    const char *tokens[] = {"a0000000-0000-4000-8000-000000000001"};
+    const struct uuid other = uuid_random();
     const bool cancel = true;
 
     parent_spawns(t, 2, 0, JOIN_CANCEL);
-    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
-    assert_int_equal(step(t, t->b, STMT(children_end)), 0);
-    tokens[0] = NULL; /* "it is over", but it is not */
-    children_end_bind(begin(t->s), &id, tokens, &cancel, 1);
-    assert_int_equal(step(t, t->b, STMT(children_end)), 0);
-    assert_int_equal(count_of(t->s, "pawl.job WHERE parent_id = 1"), 2);
+    children_let_go_bind(begin(t->s), &id, &other, &cancel, 1);
+    assert_int_equal(step(t, t->b, STMT(children_let_go)), 0);
+    assert_text(t->s, "SELECT pawl.children_let_go(1, NULL, true)::text", "false");
+    assert_int_equal(count_of(t->s, "pawl.job WHERE parent_id = 1 AND join_of = 1"), 2);
+    assert_int_equal(count_of(t->s, "pawl.orphan"), 0);
 }
 
 static void a_parked_child_holds_the_join_open(void **state)
@@ -321,7 +311,7 @@ static void a_parked_child_holds_the_join_open(void **state)
     parent_spawns(t, 2, 0, 0);
     child_ends(t, OUTCOME_DONE);
     child_ends(t, OUTCOME_FAIL);
-    assert_int_equal(count_of(t->s, "pawl.job WHERE waits_for = 1"), 1);
+    assert_int_equal(count_of(t->s, "pawl.job WHERE waits_for = 'operator'"), 1);
     assert_text(t->s, PARENT, "1");
     testdb_exec(&t->s->db, "SELECT pawl.retry(3)");
     child_ends(t, OUTCOME_DONE);
@@ -389,9 +379,11 @@ ten_thousand_children_of_one_outcome_join_and_write_the_parent_once_a_settle(voi
     assert_text(t->s, PARENT, "10000");
     assert_int_equal(count_of(t->s, "pawl.job WHERE parent_id = 1"), MANY);
     testdb_exec(&t->s->db,
-                "CREATE TABLE public.writes (n int);"
+                "CREATE TABLE public.writes (of text);"
                 "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                " INSERT INTO public.writes VALUES (1); RETURN NULL; END $$;"
+                " INSERT INTO public.writes VALUES (tg_table_name); RETURN NULL; END $$;"
+                "CREATE TRIGGER note AFTER UPDATE ON pawl.machine FOR EACH ROW"
+                " WHEN (old.job_id = 1) EXECUTE FUNCTION public.note();"
                 "CREATE TRIGGER note AFTER UPDATE ON pawl.job FOR EACH ROW WHEN (old.id = 1)"
                 " EXECUTE FUNCTION public.note()");
     /* 156 settles of 64, and 16 more. */
@@ -405,7 +397,8 @@ ten_thousand_children_of_one_outcome_join_and_write_the_parent_once_a_settle(voi
     assert_text(t->s, PARENT, "16");
     children_end_as(t, MANY - n, ends);
     assert_text(t->s, PARENT, "0 due");
-    assert_int_equal(count_of(t->s, "public.writes"), 157);
+    assert_int_equal(count_of(t->s, "public.writes WHERE of = 'machine'"), 157);
+    assert_int_equal(count_of(t->s, "public.writes WHERE of = 'job'"), 1); /* when it is due */
     parent_runs(t, &p);
     assert_true(strlen(p.machines[0].children) > 50 * (size_t)MANY);
     taken_clear(&p);

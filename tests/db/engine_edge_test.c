@@ -248,7 +248,7 @@ static void a_claim_ends_with_the_last_of_its_jobs_also_if_one_has_moved(void **
     enqueue(f, 2);
     crew_start(&crew);
     run_until(f, crew.now == 2);
-    testdb_exec(&f->db, "UPDATE pawl.job SET progress = 'half' WHERE id = 1");
+    testdb_exec(&f->db, "UPDATE pawl.job SET meta = '{}' WHERE id = 1");
     crew_let_go(&crew);
     run_until(f, crew.settled == 2);
     crew_stop(&crew);

@@ -226,8 +226,8 @@ static void a_probe_that_cannot_be_claimed_is_parked(void **state)
     assert_int_equal(crew_stats(&gate.crew)->unclaimable, 1);
     assert_int_equal(gauges(&gate).breakers_open, 0);
     crew_stop(&gate.crew);
-    assert_int_equal(count_of(f, "pawl.job AS j JOIN public.bad USING (id) WHERE waits_for = 1"),
-                     1);
+    assert_int_equal(
+        count_of(f, "pawl.job AS j JOIN public.bad USING (id) WHERE waits_for = 'operator'"), 1);
 }
 
 static void a_probe_that_goes_well_closes_the_breaker(void **state)

@@ -334,7 +334,7 @@ static void a_job_whose_lane_cannot_be_left_is_parked(void **state)
     enqueue_in(f, "l2", 1, 4);
     refuse(f, "UPDATE ON pawl.lane", "old.name = 'l1' AND old.holders <> '{}'");
     assert_settles_the_rest(f, 52, 1);
-    assert_int_equal(count_of(f, "pawl.job WHERE lane = 'l1' AND waits_for = 1"), 1);
+    assert_int_equal(count_of(f, "pawl.job WHERE lane = 'l1' AND waits_for = 'operator'"), 1);
     assert_int_equal(count_of(f, "pawl.lane_stir WHERE name = 'l1'"), 1);
 }
 
@@ -357,7 +357,7 @@ static void a_step_that_cannot_be_stored_fails_its_machine_alone(void **state)
     crew.options.concurrency = 100;
     crew.outcome = on_and_on;
     enqueue(f, 100);
-    refuse(f, "UPDATE ON pawl.job", "new.id = 31 AND new.step = 'two'");
+    refuse(f, "UPDATE ON pawl.machine", "new.job_id = 31 AND new.step = 'two'");
     crew_start(&crew);
     run_until(f, count_of(f, "pawl.history") == 100);
     crew_stop(&crew);
@@ -386,7 +386,7 @@ static void a_note_that_is_refused_keeps_back_no_other(void **state)
 
         coordinator_note(crew.c, run, run->job.id == 7 ? "\xff" : "half");
     }
-    run_until(f, count_of(f, "pawl.job WHERE progress = 'half'") == 19);
+    run_until(f, count_of(f, "pawl.job_option WHERE progress = 'half'") == 19);
     crew_let_go(&crew);
     run_until(f, crew.settled == 20);
     crew_stop(&crew);

@@ -101,10 +101,11 @@ static void resumed_jobs_behind_the_watermark_are_picked_up(void **state)
 
     testdb_exec(&f->db,
                 "INSERT INTO pawl.job (queue, kind, payload, due_at, waits_for)"
-                " VALUES ('q', 'k', '', 'infinity', 1)");
+                " VALUES ('q', 'k', '', 'infinity', 'operator')");
     start_busy(&crew, f);
-    testdb_exec(&f->db,
-                "UPDATE pawl.job SET waits_for = NULL, due_at = created_at WHERE waits_for = 1");
+    testdb_exec(
+        &f->db,
+        "UPDATE pawl.job SET waits_for = NULL, due_at = created_at WHERE waits_for = 'operator'");
     assert_runs_soon(&crew, 1);
     stop_busy(&crew);
 }

@@ -161,6 +161,47 @@ static void a_turn_that_does_not_come_is_counted(void **state)
     PQfinish(other);
 }
 
+/* A producer enqueues, and commits when jobs that came after its own have long been done. */
+static void jobs_that_are_committed_late_are_found_and_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+    PGconn *late =
+        session(f, "BEGIN; INSERT INTO pawl.job (queue, kind, payload) VALUES ('q', 'k', '')");
+
+    crew_init(&crew, f);
+    crew_start(&crew);
+    for (size_t n = 1; n <= 10; n++) {
+        uint64_t until_ms = uv_now(&f->loop) + 250;
+
+        submit(f, "q", 1);
+        run_until(f, crew.settled == n && uv_now(&f->loop) >= until_ms);
+    }
+    assert_int_equal(crew_stats(&crew)->strays, 0);
+    PQclear(PQexec(late, "COMMIT"));
+    run_until(f, crew.settled == 11);
+    assert_int_equal(crew_stats(&crew)->strays, 1);
+    crew_count(&crew);
+    crew_stop(&crew);
+    PQfinish(late);
+}
+
+static void tables_that_fill_with_dead_rows_are_vacuumed(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+
+    crew_init(&crew, f);
+    crew.options.prefetch = IDS_MAX;
+    enqueue(f, 1800);
+    crew_start(&crew);
+    run_until(f, crew.settled == 1800 && crew_stats(&crew)->vacuums >= 1);
+    assert_true(
+        count_of(f, "pg_stat_user_tables WHERE last_vacuum IS NOT NULL AND relname = 'job'") == 1);
+    crew_count(&crew);
+    crew_stop(&crew);
+}
+
 static void a_job_that_cannot_be_claimed_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -369,6 +410,8 @@ int main(void)
         engine_test(steps_of_machines_are_counted),
         engine_test(claims_are_counted_by_what_they_found),
         engine_test(a_turn_that_does_not_come_is_counted),
+        engine_test(jobs_that_are_committed_late_are_found_and_counted),
+        engine_test(tables_that_fill_with_dead_rows_are_vacuumed),
         engine_test(a_job_that_cannot_be_claimed_is_counted),
         engine_test(errors_are_counted),
         engine_test(leases_are_counted),

@@ -19,15 +19,15 @@ static struct claimed one_expired(struct sessions *t)
 static const struct stmt *takes(struct sessions *t, const struct claimed *c)
 {
     struct held_job job = {.id = c->jobs[0].id, .worker = "w"};
-    PGresult *r =
-        PQexecParams(t->s->db.conn,
-                     "SELECT pawl.ticket(token, id, step) FROM pawl.job WHERE token IS NOT NULL",
-                     0,
-                     NULL,
-                     NULL,
-                     NULL,
-                     NULL,
-                     1);
+    PGresult *r = PQexecParams(t->s->db.conn,
+                               "SELECT pawl.ticket(token, id, step) FROM pawl.job"
+                               " LEFT JOIN pawl.machine ON job_id = id WHERE token IS NOT NULL",
+                               0,
+                               NULL,
+                               NULL,
+                               NULL,
+                               NULL,
+                               1);
 
     if (PQntuples(r) == 1)
         memcpy(job.ticket.bytes + 3, PQgetvalue(r, 0, 0), TICKET_LEN - 3);

@@ -155,7 +155,7 @@ static void parent_with(struct sessions *t, size_t n, int32_t left, int16_t flag
 
 #define PARENT                                                                                    \
     "SELECT children_left || CASE WHEN due_at <= clock_timestamp() THEN ' due' ELSE '' END FROM " \
-    "pawl.job WHERE id = 1"
+    "pawl.job JOIN pawl.machine ON job_id = id WHERE id = 1"
 
 static void the_last_two_children_at_once_join_the_parent_once(void **state)
 {
@@ -252,9 +252,13 @@ static void a_parent_that_is_cancelled_waits_for_a_child_that_counts_down(void *
     assert_waits(t, t->b, t->a);
     exec_on(t->a, "COMMIT");
     PQclear(finish(t->b));
+    assert_text(t->s, "SELECT string_agg(child_id::text, ' ') FROM pawl.orphan", "3");
+    assert_int_equal(step(t, t->b, sweeps(t)), 1); /* it says that there is something to mend */
+    step(t, t->b, mends(t));
     assert_text(t->s,
                 "SELECT string_agg(id || ' ' || state, ', ' ORDER BY id) FROM pawl.history",
                 "1 cancelled, 2 done, 3 cancelled");
+    assert_int_equal(count_of(t->s, "pawl.orphan"), 0);
     assert_int_equal(count_of(t->s, "pawl.child"), 0);
     taken_clear(&one);
 }
@@ -301,10 +305,11 @@ static void cancel_meets_a_job_in_every_state(void **state)
     take(t, &lane, t->a, 5);
     assert_int_equal(lane.n, 1);
     enqueue_plain(t->s, 4); /* 4 ready, 5 scheduled, 6 retrying, 7 parked */
-    testdb_exec(&t->s->db,
-                "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id IN (5, 6);"
-                "UPDATE pawl.job SET attempt = 1 WHERE id = 6;"
-                "UPDATE pawl.job SET attempt = 1, waits_for = 1, due_at = 'infinity' WHERE id = 7");
+    testdb_exec(
+        &t->s->db,
+        "UPDATE pawl.job SET due_at = now() + interval '1 h' WHERE id IN (5, 6);"
+        "UPDATE pawl.job SET attempt = 1 WHERE id = 6;"
+        "UPDATE pawl.job SET attempt = 1, waits_for = 'operator', due_at = 'infinity' WHERE id = 7");
     assert_text(t->s,
                 "SELECT string_agg(id || ' ' || pawl.cancel(id, 'me'), ', ' ORDER BY id)"
                 " FROM generate_series(1, 7) AS id",

@@ -215,12 +215,12 @@ static void a_child_that_ends_does_not_wait_for_who_locks_its_parent(void **stat
     struct sessions *t = *state;
 
     enqueue_plain(t->s, 3);
-    testdb_exec(
-        &t->s->db,
-        "UPDATE pawl.job SET waits_for = 4, due_at = 'infinity', children_left = 1, join_at = 0,"
-        " joins = 1, join_flags = 0, riders = 48, step = 's' WHERE id = 1;"
-        "UPDATE pawl.job SET parent_id = 1, join_of = 1, riders = 64, max_attempts = 1"
-        " WHERE id = 2");
+    testdb_exec(&t->s->db,
+                "UPDATE pawl.job SET waits_for = 'children', due_at = 'infinity', is_machine = true"
+                " WHERE id = 1;"
+                "INSERT INTO pawl.machine (job_id, step, children_left, join_at, joins)"
+                " VALUES (1, 's', 1, 0, 1);"
+                "UPDATE pawl.job SET parent_id = 1, join_of = 1, max_attempts = 1 WHERE id = 2");
     struct claimed c = claim(t->s, 2);
 
     assert_int_equal(c.n, 2);
@@ -234,7 +234,8 @@ static void a_child_that_ends_does_not_wait_for_who_locks_its_parent(void **stat
     assert_int_equal(count_of(t->s, "pawl.claim"), 0);
     assert_int_equal(
         count_of(t->s,
-                 "pawl.job WHERE id = 1 AND children_left = 0 AND due_at <= clock_timestamp()"),
+                 "pawl.job JOIN pawl.machine ON job_id = id"
+                 " WHERE id = 1 AND children_left = 0 AND due_at <= clock_timestamp()"),
         1);
     assert_int_equal(count_of(t->s, "pawl.child WHERE parent_id = 1 AND state = 'failed'"), 1);
 }
@@ -275,7 +276,7 @@ static void what_comes_first_is_what_a_sweep_of_one_takes(void **state)
         char text[100];
         char expected[100];
 
-        begin(t->s);
+        claim_sweep_first_bind(begin(t->s), 0);
         start(t, t->b, STMT(claim_sweep_first));
         PGresult *r = finish(t->b);
 
@@ -285,7 +286,7 @@ static void what_comes_first_is_what_a_sweep_of_one_takes(void **state)
         assert_int_equal(job.id, i);
         assert_memory_equal(&job.token, &c.token, sizeof(c.token));
         if (i == 1) { /* by name it is the same */
-            claim_sweep_bind(begin(t->s), 1, &job);
+            claim_sweep_bind(begin(t->s), 1, &job, 0);
             assert_int_equal(step(t, t->a, STMT(claim_sweep)), 2); /* and "more" */
             continue;
         }

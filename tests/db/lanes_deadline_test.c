@@ -65,18 +65,18 @@ static void a_machine_that_waits_for_its_lane_fails_at_its_deadline(void **state
     crew_start(&crew);
     run_until(f, crew.runs == 1);
     crew_let_go(&crew);
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 3 AND due_at = deadline_at") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'signal' AND due_at = deadline_at") == 1);
     enqueue_in(f, "l1", 1, 4);
     run_until(f, crew.runs == 2);
     testdb_exec(&f->db, "SELECT pawl.signal(1, 'go')");
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 2 AND due_at = deadline_at") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'lane' AND due_at = deadline_at") == 1);
     testdb_exec(&f->db,
                 "UPDATE pawl.job SET deadline_at = clock_timestamp(), due_at = clock_timestamp()"
                 " WHERE id = 1; SELECT pg_notify('pawl_wake', 'q')");
     run_until(f, count_of(f, "pawl.history WHERE id = 1 AND state = 'failed'") == 1);
     assert_int_equal(crew.runs, 2);
     crew_let_go(&crew);
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 3") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'signal'") == 1);
     crew_stop(&crew);
 }
 
@@ -91,7 +91,7 @@ static void who_has_a_deadline_is_called_like_the_others(void **state)
     crew_start(&crew);
     run_until(f, crew.runs == 1);
     testdb_exec(&f->db, "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1', deadline => '1 h')");
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 2 AND due_at = deadline_at") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'lane' AND due_at = deadline_at") == 1);
     assert_int_equal(count_of(f, "pawl.jobs WHERE state = 'waiting'"), 1);
     crew_let_go(&crew);
     run_until(f, crew.runs == 2);
@@ -108,7 +108,7 @@ static void who_has_a_deadline_and_is_due_never_is_called_too(void **state)
 
     testdb_exec(&f->db,
                 "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1', deadline => '1 h');"
-                "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = now();"
+                "UPDATE pawl.job SET waits_for = 'lane', due_at = 'infinity', lane_due_at = now();"
                 "INSERT INTO pawl.lane (queue, name, holders) VALUES ('q', 'l1', '{}')");
     assert_int_equal(testdb_int(&f->db, "SELECT pawl.lanes_leave('{q}', '{l1}', '{7}')"), 1);
     assert_int_equal(count_of(f, "pawl.job WHERE due_at <= clock_timestamp()"), 1);
@@ -154,7 +154,8 @@ static void the_clock_calls_another_when_the_deadline_of_the_first_comes_before(
     run_until(f,
               count_of(f,
                        "pawl.job AS j JOIN pawl.lane AS l ON l.name = j.lane WHERE j.id = 3 AND"
-                       " j.waits_for = 2 AND isfinite(j.due_at) AND j.due_at <= l.next_at") == 1);
+                       " j.waits_for = 'lane' AND isfinite(j.due_at) AND j.due_at <= l.next_at") ==
+                  1);
     crew_let_go(&crew);
     crew_stop(&crew);
     assert_order("1");

@@ -89,7 +89,7 @@ static void a_strict_lane_goes_on_when_the_first_is_cancelled(void **state)
                 "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1', delay => '1 h');"
                 "SELECT pawl.enqueue('k', queue => 'q', lane => 'l1')");
     crew_start(&crew);
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 2") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'lane'") == 1);
     testdb_exec(&f->db, "SELECT pawl.cancel(1)");
     run_until(f, crew.settled == 1);
     assert_order("2");

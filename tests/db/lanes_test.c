@@ -93,7 +93,7 @@ static void a_sleeper_is_called_when_a_lane_is_left(void **state)
     run_until(f, a.runs == 1);
     testdb_exec(&f->db, "SELECT pawl.enqueue('other', queue => 'q', lane => 'l1')");
     crew_start(&b);
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 2") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'lane'") == 1);
     run_until(f, count_of(f, "pawl.sleeper WHERE asleep") == 2);
     crew_let_go(&a);
     run_until(f, b.runs == 1);
@@ -149,7 +149,7 @@ static void a_crashed_worker_frees_its_lanes_with_its_lease(void **state)
     testdb_exec(&f->db,
                 "UPDATE pawl.job SET max_attempts = 1, attempt = 1,"
                 " token = 'a0000000-0000-4000-8000-000000000001' WHERE id = 1;"
-                "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = now()"
+                "UPDATE pawl.job SET waits_for = 'lane', due_at = 'infinity', lane_due_at = now()"
                 " WHERE id = 2;"
                 "INSERT INTO pawl.lane (queue, name, holders) VALUES ('q', 'l1', '{1}');"
                 "INSERT INTO pawl.claim (token, worker, lease_until, job_ids) VALUES"
@@ -196,7 +196,7 @@ static void a_waiting_sibling_that_is_cancelled_is_not_missed(void **state)
     crew.run_ms = HELD;
     enqueue_in(f, "l1", 3, 4);
     crew_start(&crew);
-    run_until(f, crew.runs == 1 && count_of(f, "pawl.job WHERE waits_for = 2") == 2);
+    run_until(f, crew.runs == 1 && count_of(f, "pawl.job WHERE waits_for = 'lane'") == 2);
     testdb_exec(&f->db, "SELECT pawl.cancel(2)");
     crew_let_go(&crew);
     run_until(f, crew.runs == 2);
@@ -217,7 +217,7 @@ static void a_lane_that_gets_more_room_lets_more_in_at_once(void **state)
     crew.options.concurrency = 10;
     enqueue_in(f, "l1", 6, 4);
     crew_start(&crew);
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 2") == 5);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'lane'") == 5);
     testdb_exec(&f->db, "SELECT pawl.lane_set('q', 'l*', 3)");
     run_until(f, crew.now == 3);
     testdb_exec(&f->db, "SELECT pawl.lane_set('q', 'l*', NULL)"); /* one at a time again */
@@ -245,7 +245,7 @@ static void nothing_of_a_paused_queue_starts_though_its_lane_is_left(void **stat
     crew.options.poll_ms = crew.options.poll_max_ms = 10;
     enqueue_in(f, "l1", 2, 4);
     crew_start(&crew);
-    run_until(f, crew.runs == 1 && count_of(f, "pawl.job WHERE waits_for = 2") == 1);
+    run_until(f, crew.runs == 1 && count_of(f, "pawl.job WHERE waits_for = 'lane'") == 1);
     testdb_exec(&f->db, "INSERT INTO pawl.queue (name, paused_at) VALUES ('q', now())");
     crew_let_go(&crew);
     run_until(f, crew.settled == 1);
@@ -296,7 +296,7 @@ static void a_machine_keeps_its_lane_from_step_to_step_and_frees_it_while_it_wai
     run_until(f, crew.runs == 3); /* the second has the lane */
     assert_int_equal(crew.order[2], 2);
     testdb_exec(&f->db, "SELECT pawl.signal(1, 'go')");
-    run_until(f, count_of(f, "pawl.job WHERE id = 1 AND waits_for = 2") == 1); /* behind */
+    run_until(f, count_of(f, "pawl.job WHERE id = 1 AND waits_for = 'lane'") == 1); /* behind */
     crew_let_go_one(&crew);
     run_until(f, crew.runs == 4);
     crew_let_go_one(&crew);
@@ -324,7 +324,7 @@ static void a_machine_that_was_moved_behind_still_knows_what_it_waits_for(void *
     run_until(f, crew.runs == 3);
     assert_int_equal(crew.order[2], 2);
     crew_let_go_one(&crew);
-    run_until(f, count_of(f, "pawl.job WHERE waits_for = 3 AND due_at = 'infinity'") == 1);
+    run_until(f, count_of(f, "pawl.job WHERE waits_for = 'signal' AND due_at = 'infinity'") == 1);
     assert_int_equal(crew.runs, 3);
     crew_stop(&crew);
 }
@@ -384,8 +384,8 @@ static void ten_thousand_lanes_have_one_holder_each(void **state)
     testdb_exec(&f->db,
                 "INSERT INTO pawl.lane (queue, name, holders)"
                 " SELECT 'q', 'l' || n, '{}' FROM generate_series(1, 10000) AS n;"
-                "INSERT INTO pawl.job (queue, kind, payload, priority, lane, riders)"
-                " SELECT 'q', 'k', '', 14, 'l' || n % 15 + 1, 1 FROM generate_series(1, 900) AS n;"
+                "INSERT INTO pawl.job (queue, kind, payload, priority, lane)"
+                " SELECT 'q', 'k', '', 4, 'l' || n % 15 + 1 FROM generate_series(1, 900) AS n;"
                 "ANALYZE pawl.lane");
     crew.run_ms = 0;
     crew_start(&crew);
@@ -406,7 +406,7 @@ static void lanes_that_are_stuck_by_accident_are_mended_and_old_ones_forgotten(v
     enqueue_in(f, "l1", 1, 4);
     enqueue_in(f, "l2", 1, 4);
     testdb_exec(&f->db,
-                "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = now();"
+                "UPDATE pawl.job SET waits_for = 'lane', due_at = 'infinity', lane_due_at = now();"
                 "INSERT INTO pawl.lane (queue, name, holders, filled_at) VALUES"
                 " ('q', 'l1', '{}', now()), ('q', 'l2', '{999}', now()),"
                 " ('q', 'old', '{}', now() - interval '2 h')");

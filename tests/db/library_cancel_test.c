@@ -27,7 +27,7 @@ static void what_does_not_run_is_cancelled_at_once(void **state)
         "attempt = 0",
         "due_at = now() + interval '1 h'",
         "attempt = 2, due_at = now() + interval '1 h'",
-        "waits_for = 1, due_at = 'infinity'",
+        "waits_for = 'operator', due_at = 'infinity'",
     };
     char sql[200];
 
@@ -199,9 +199,9 @@ static int64_t sweep(struct fixture *f)
 {
     PGresult *r = PQexecParams(f->db.conn,
                                STMT(claim_sweep)->sql,
-                               3,
+                               4,
                                NULL,
-                               (const char *[]){"20", NULL, "0"},
+                               (const char *[]){"20", NULL, "0", "0"},
                                NULL,
                                NULL,
                                0);

@@ -153,15 +153,23 @@ static void nobody_takes_keys_of_a_queue_that_is_not_his(void **state)
     struct store *s = *state;
 
     with_enqueuer(s);
-    testdb_exec(&s->db,
-                "INSERT INTO pawl.job (queue, kind, payload, guard) VALUES"
-                " ('q', 'k', '', pawl.unique_hash('kind', 'q', 'k', 'displaced'))");
-    /* Neither for a row of his own with the hash of another queue's key … */
+    testdb_exec(
+        &s->db,
+        "INSERT INTO pawl.job (queue, kind, payload, has_options) VALUES ('q', 'k', '', true);"
+        "INSERT INTO pawl.job_option (job_id, guard)"
+        " VALUES (1, pawl.unique_hash('kind', 'q', 'k', 'displaced'))");
+    /* Neither by writing the hash of another queue's key next to a row of his own … */
     tries(s,
           s->db.name,
-          "INSERT INTO pawl.job (queue, kind, payload, guard) VALUES"
-          " ('mine', 'k', '', pawl.unique_hash('kind', 'q', 'k', 'x'));"
-          "SELECT pawl.guard_take(2, 'kind', 'x', 7, 0, 0)",
+          "INSERT INTO pawl.job (queue, kind, payload, has_options) VALUES ('mine', 'k', '', true);"
+          "INSERT INTO pawl.job_option (job_id, guard)"
+          " VALUES (2, pawl.unique_hash('kind', 'q', 'k', 'x'))",
+          "42501");
+    /* … nor for one that was not said to carry a key … */
+    tries(s,
+          s->db.name,
+          "INSERT INTO pawl.job (queue, kind, payload) VALUES ('mine', 'k', '');"
+          "SELECT pawl.guard_take(max(id), 'kind', 'x', 7, 0, 0) FROM (SELECT id FROM pawl.job) j",
           "PW001");
     /* … nor for somebody else's row, which would be gone if the key were taken. */
     tries(s, s->db.name, "SELECT pawl.guard_take(1, 'kind', 'displaced', 7, 0, 0)", "PW001");
@@ -199,7 +207,7 @@ static void the_functions_see_no_look_alikes(void **state)
         "   AND proname IN ('now', 'clock_timestamp', 'statement_timestamp', 'octet_length',"
         "    'convert_to', 'sha256', 'encode', 'length', 'left', 'array_position', 'array_append',"
         "    'pg_notify', 'pg_xact_status', 'pg_current_xact_id', 'date_part', 'isfinite',"
-        "    'jsonb_typeof', 'jsonb_strip_nulls', 'to_jsonb', 'cardinality', 'pg_has_role', 'substr')"
+        "    'jsonb_typeof', 'jsonb_strip_nulls', 'num_nonnulls', 'to_jsonb', 'cardinality', 'pg_has_role', 'substr')"
         "   AND pg_get_function_identity_arguments(p.oid) !~ 'any|VARIADIC|internal' LOOP"
         "  EXECUTE format('CREATE FUNCTION evil.%I(%s) RETURNS %s LANGUAGE plpgsql AS"
         "   $$ BEGIN PERFORM evil.sprung(%L); RETURN%s; END $$',"
@@ -209,7 +217,7 @@ static void the_functions_see_no_look_alikes(void **state)
         " FOR f IN SELECT o.oprname, o.oprleft::regtype AS l, o.oprright::regtype AS r,"
         "   o.oprresult::regtype AS result FROM pg_operator AS o"
         "  WHERE o.oprnamespace = 'pg_catalog'::regnamespace AND o.oprkind = 'b'"
-        "   AND o.oprname IN ('=', '<>', '<', '>', '>=', '||', '+', '-', '&', '|', '*', '!~', '->>')"
+        "   AND o.oprname IN ('=', '<>', '<', '<=', '>', '>=', '~', '||', '+', '-', '&', '|', '*', '!~', '->>')"
         "   AND o.oprleft::regtype::text IN ('text', 'integer', 'bigint', 'uuid', 'jsonb',"
         "    'interval', 'timestamp with time zone', 'smallint', 'double precision')"
         "   AND o.oprright = o.oprleft LOOP"
@@ -221,6 +229,8 @@ static void the_functions_see_no_look_alikes(void **state)
         " END LOOP; END $do$;"
         "GRANT ALL ON ALL FUNCTIONS IN SCHEMA evil TO PUBLIC;"
         "CREATE TEMP TABLE job AS SELECT * FROM pawl.job;"
+        "CREATE TEMP TABLE job_option AS SELECT * FROM pawl.job_option;"
+        "CREATE TEMP TABLE machine AS SELECT * FROM pawl.machine;"
         "CREATE TEMP TABLE guard AS SELECT * FROM pawl.guard;"
         "CREATE TEMP TABLE pg_class AS SELECT * FROM pg_catalog.pg_class;"
         "SET search_path = pg_temp, evil, pg_catalog");
@@ -235,42 +245,57 @@ static void the_functions_see_no_look_alikes(void **state)
         "SELECT pawl.enqueue('k', '{}', 'q', 4, '1 s', NULL, 3, '1 min', 'quadratic', '1 s',"
         " '1 min', 'x', 'kind', '{waiting}', '1 h', 'keep', NULL, '{t}', NULL, 'trace')");
     testdb_exec(&s->db, "SELECT pawl.enqueue('k', queue => 'q', unique_key => 'x')");
+    testdb_exec(&s->db, "SELECT pawl.enqueue('k', '{\"a\": 1}', 'q')");
+    testdb_exec(&s->db, "SELECT pawl.enqueue('k', NULL, delay => '1 s', timeout => '1 min')");
+    testdb_exec(&s->db, "SELECT pawl.enqueue('k', due_at => '2030-01-01', bytes => 'x')");
     testdb_exec(
         &s->db,
         "SELECT pawl.enqueue('k', queue => 'q', unique_key => 'x', on_conflict => 'replace',"
         " due_at => '2030-01-01')");
     testdb_exec(&s->db, "SELECT pawl.enqueue_many('k', '{1,2}'::jsonb[], delay => '1 s')");
     testdb_exec(&s->db, "SELECT pawl.enqueue_many('[{\"kind\": \"k\", \"tags\": [\"a\"]}]')");
+    testdb_exec(&s->db, "SELECT pawl.enqueue_many('[{\"kind\": \"k\", \"delay\": \"1 s\"}]')");
     testdb_exec(&s->db, "SELECT pawl.enqueue_plain('q', 'k', '1', 4::int2, 1000, 0, 3, 500)");
     testdb_exec(&s->db, "SELECT pawl.enqueue_plain('q', 'k', '1', 4::int2, 0, 1000, 3, 0)");
     testdb_exec(&s->db, "SELECT pawl.watch(1)");
     testdb_exec(&s->db, "SET ROLE pawl_server");
     testdb_exec(&s->db, "SELECT pawl.cancel(1, 'me')");
     testdb_exec(&s->db, "SELECT pawl.retry(1)");
-    testdb_exec(&s->db, "SELECT pawl.retry_delay_ms('k', 3, 'quadratic', 1000, NULL)");
+    testdb_exec(&s->db, "SELECT pawl.retry_ms(3, 'quadratic', 1000, NULL, NULL, NULL, NULL, NULL)");
     testdb_exec(&s->db, "SET ROLE pawl_worker");
     testdb_exec(&s->db, "SELECT pawl.guard_maintain()");
     testdb_exec(&s->db, "RESET ROLE; RESET search_path");
     assert_text(
         s, "SELECT coalesce(string_agg(DISTINCT who, ', '), 'nobody') FROM evil.trap", "nobody");
     assert_int_equal(count_of(s, "pg_temp.job"), 0);
-    assert_int_equal(count_of(s, "pawl.job"), 6);
+    assert_int_equal(count_of(s, "pawl.job"), 10);
     assert_text(s, "SELECT state || ' ' || cancel_by FROM pawl.history", "cancelled me");
 }
 
-/* What is not called with the owner's rights is called with the caller's; pinned all the same. But for
- * one that is called for each job: it names everything in full; and for those that are an
- * expression, whose names were bound when they were made. */
+/* Functions with the caller's rights pin their search_path as well. Exceptions: the functions that are
+ * called for every job, which name everything in full, those that are an expression, whose names
+ * were bound when they were made, and statements of the engine, which are written like those of
+ * sql/query: nobody but workers may call them. */
+#define OF_THE_ENGINE                                                              \
+    "('jobs_end', 'claims_end', 'jobs_settle', 'claims_sweep', 'machines_settle'," \
+    " 'machine_view', 'machine_waits_for')"
+
 static void every_function_pins_its_search_path(void **state)
 {
     struct store *s = *state;
 
     assert_int_equal(
-        count_of(
-            s,
-            "pg_proc WHERE pronamespace = 'pawl'::regnamespace AND proname <> 'enqueue_plain' AND prosqlbody IS NULL"
-            " AND NOT"
-            " coalesce(proconfig, '{}') @> '{\"search_path=pg_catalog, pg_temp\"}'"),
+        count_of(s,
+                 "pg_proc WHERE pronamespace = 'pawl'::regnamespace AND prosqlbody IS NULL"
+                 " AND proname NOT IN ('enqueue', 'enqueue_plain', 'due_time', 'interval_ms')"
+                 " AND proname NOT IN " OF_THE_ENGINE " AND NOT"
+                 " coalesce(proconfig, '{}') @> '{\"search_path=pg_catalog, pg_temp\"}'"),
+        0);
+    assert_int_equal(
+        count_of(s,
+                 "pg_proc, unnest('{pawl_producer,pawl_enqueuer,pawl_reader}'::text[]) AS role"
+                 " WHERE pronamespace = 'pawl'::regnamespace AND proname IN " OF_THE_ENGINE
+                 " AND (prosecdef OR has_function_privilege(role, oid, 'EXECUTE'))"),
         0);
 }
 

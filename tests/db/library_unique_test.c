@@ -83,7 +83,7 @@ static void of_two_at_once_the_loser_waits_and_learns(void **state)
     assert_int_equal(answer(b), 1);
     assert_int_equal(count_of(s, "pawl.job"), 1);
     /* A winner that gives up leaves the key to the other. */
-    testdb_exec(&s->db, "TRUNCATE pawl.job, pawl.guard");
+    testdb_exec(&s->db, "TRUNCATE pawl.job, pawl.job_option, pawl.guard");
     exec_on(a, "BEGIN");
     exec_on(a, ENQUEUE);
     start(s, b, ENQUEUE);
@@ -109,7 +109,7 @@ static void a_key_is_a_key_within_its_scope(void **state)
     char sql[400];
 
     for (size_t i = 0; i < sizeof(scopes) / sizeof(*scopes); i++) {
-        testdb_exec(&s->db, "TRUNCATE pawl.job, pawl.guard");
+        testdb_exec(&s->db, "TRUNCATE pawl.job, pawl.job_option, pawl.guard");
         snprintf(sql,
                  sizeof(sql),
                  "SELECT pawl.enqueue(k, queue => q, unique_key => 'x', unique_scope => '%s')"
@@ -160,7 +160,8 @@ static void what_happens_to_the_holder_is_the_callers_choice(void **state)
                 "SELECT pawl.enqueue('k', '6', unique_key => 'x', on_conflict => 'replace')");
     assert_text(s, shown, "4 7 true");
     /* One that is parked gets the payload and stays parked. */
-    testdb_exec(&s->db, "UPDATE pawl.job SET token = NULL, waits_for = 1, due_at = 'infinity'");
+    testdb_exec(&s->db,
+                "UPDATE pawl.job SET token = NULL, waits_for = 'operator', due_at = 'infinity'");
     testdb_exec(&s->db,
                 "SELECT pawl.enqueue('k', '7', unique_key => 'x', on_conflict => 'replace')");
     assert_text(
@@ -181,8 +182,8 @@ static void a_key_counts_in_the_states_that_were_asked_for(void **state)
         {"token = NULL", "{running,parked}", false},
         {"token = gen_random_uuid()", "{running}", true},
         {"token = gen_random_uuid()", "{waiting,parked}", false},
-        {"waits_for = 1", "{parked}", true},
-        {"waits_for = 1", "{waiting,running}", false},
+        {"waits_for = 'operator'", "{parked}", true},
+        {"waits_for = 'operator'", "{waiting,running}", false},
         {"due_at = now() + interval '1 h'", "{waiting}", true},
         {"token = NULL", "{}", false},
     };
@@ -190,7 +191,7 @@ static void a_key_counts_in_the_states_that_were_asked_for(void **state)
     char sql[300];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        testdb_exec(&s->db, "TRUNCATE pawl.job, pawl.guard RESTART IDENTITY");
+        testdb_exec(&s->db, "TRUNCATE pawl.job, pawl.job_option, pawl.guard RESTART IDENTITY");
         testdb_exec(&s->db, ENQUEUE);
         snprintf(sql, sizeof(sql), "UPDATE pawl.job SET %s", cases[i].holder);
         testdb_exec(&s->db, sql);
@@ -220,7 +221,8 @@ static struct claimed claimed_with_key(struct store *s, const char *more)
     struct claimed c = claim(s, 1);
 
     assert_int_equal(c.n, 1);
-    assert_int_equal(c.jobs[0].riders, 2);
+    assert_true(c.jobs[0].has_options);
+    assert_false(c.jobs[0].is_machine || c.jobs[0].is_child);
     return c;
 }
 

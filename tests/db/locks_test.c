@@ -30,16 +30,19 @@ static void enqueue_all(struct fixture *f)
         " END LOOP; END $$");
     testdb_exec(
         &f->db,
-        "TRUNCATE pawl.job, pawl.claim, pawl.signal, pawl.child, pawl.guard, pawl.lane,"
+        "TRUNCATE pawl.job, pawl.job_option, pawl.machine, pawl.claim, pawl.signal, pawl.child, pawl.guard, pawl.lane,"
         " pawl.lane_stir, pawl.held, pawl.stop, pawl.orphan, pawl.history, pawl.worker,"
         " pawl.sleeper RESTART IDENTITY;"
-        "INSERT INTO pawl.job (queue, kind, payload, waits_for, due_at, riders, step, joins,"
-        "  children_left, join_at, join_flags, meta) VALUES"
-        " ('other', 'k', '', 4, 'infinity', 48, 's', 1, 1, 0, 0, '{\"correlation\": \"c\"}');"
-        "INSERT INTO pawl.job (queue, kind, payload, priority, lane, guard, parent_id, join_of,"
-        "  meta, riders) VALUES ('q', 'k', '', 14, 'l',"
-        "  pawl.unique_hash('kind', 'q', 'k', 'key'), 1, 1, '{\"correlation\": \"c\"}', 63);"
-        "INSERT INTO pawl.guard SELECT guard, id, 0 FROM pawl.job WHERE id = 2;"
+        "INSERT INTO pawl.job (queue, kind, payload, waits_for, due_at, is_machine, meta) VALUES"
+        " ('other', 'k', '', 'children', 'infinity', true, '{\"correlation\": \"c\"}');"
+        "INSERT INTO pawl.job (queue, kind, payload, lane, parent_id, join_of, meta, has_options,"
+        "  is_machine)"
+        " VALUES ('q', 'k', '', 'l', 1, 1, '{\"correlation\": \"c\"}', true, true);"
+        "INSERT INTO pawl.machine (job_id, step, joins, children_left, join_at)"
+        " VALUES (1, 's', 1, 1, 0), (2, NULL, 1, NULL, NULL);"
+        "INSERT INTO pawl.job_option (job_id, guard)"
+        " VALUES (2, pawl.unique_hash('kind', 'q', 'k', 'key'));"
+        "INSERT INTO pawl.guard SELECT guard, job_id, 0 FROM pawl.job_option;"
         "INSERT INTO pawl.child VALUES (2, 1000, 'k', 'done');"
         "SELECT pawl.signal(2, 'go')");
     enqueue(f, OTHERS);
@@ -118,7 +121,8 @@ static bool holds_up_nobody_else(struct fixture *f, const char *role, const char
     crew_stop(&crew);
     assert_int_equal(count_of(f, "pawl.history WHERE state = 'done'"), OTHERS + 1);
     assert_int_equal(count_of(f, "pawl.job WHERE id > 1"), 0);
-    assert_int_equal(testdb_int(&f->db, "SELECT children_left FROM pawl.job WHERE id = 1"), 0);
+    assert_int_equal(testdb_int(&f->db, "SELECT children_left FROM pawl.machine WHERE job_id = 1"),
+                     0);
     return could;
 }
 
@@ -134,6 +138,8 @@ static int for_each_role(struct fixture *f, const char *sql)
 
 /* ── by a function ── */
 
+#define TOKEN "current_setting('test.token')::uuid"
+
 /* Every function that one of the roles may call. NULL: it only computes, or reads, or a call of it
  * is part of another one's that is here. */
 static const struct {
@@ -143,19 +149,32 @@ static const struct {
     {"watch", "SELECT pawl.watch(1), pawl.watch(2)"},
     {"signal", "SELECT pawl.signal(1, 'go'), pawl.signal(2, 'go', '1', 'key')"},
     {"signal_all", "SELECT pawl.signal_all('c', 'go')"},
-    {"assert_claim", "SELECT pawl.assert_claim(2, current_setting('test.token')::uuid)"},
+    {"assert_claim", "SELECT pawl.assert_claim(2, " TOKEN ")"},
     {"enqueue",
      "SELECT pawl.enqueue('k', queue => 'q', unique_key => 'key', unique_states => '{waiting}',"
      " lane => 'l', parent => 1)"},
     {"cancel", "SELECT pawl.cancel(1), pawl.cancel(2)"},
     {"cancel_many", "SELECT FROM pawl.cancel_many('{1,2}', 'me')"},
-    {"job_end", "SELECT pawl.job_end(1, 'cancelled', 'me')"},
+    {"cancel_idle", "SELECT pawl.cancel_idle(1, 'me')"},
+    {"jobs_end",
+     "SELECT pawl.jobs_end('{1}', '{cancelled}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)"},
+    {"jobs_settle",
+     "SELECT FROM pawl.jobs_settle('{2}', ARRAY[" TOKEN "], '{retry}', '{-1}', '{NULL}', '{e}',"
+     " '{1}', 'w', '{}', '{NULL}')"},
+    {"machines_settle",
+     "SELECT FROM pawl.machines_settle('{2}', ARRAY[" TOKEN "], '{next}', '{s}', '{NULL}', '{0}',"
+     " '{NULL}', '{0}', '{NULL}', '{true}', '{false}', '{NULL}', '{0}', '{0}', '{false}',"
+     " '{false}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')"},
+    {"claims_end", "SELECT pawl.claims_end(ARRAY[" TOKEN "])"},
+    {"claims_sweep", "SELECT FROM pawl.claims_sweep(20, NULL, 0)"},
+    {"claim_lanes",
+     "SELECT FROM pawl.claim_lanes('q', '{k}', 100, gen_random_uuid(), gen_random_uuid(), 60000,"
+     " '{-infinity,-infinity}', '{0,0}', '{4,4}', '{true,false}', 1)"},
+    {"lanes_clock", "SELECT pawl.lanes_clock('{q}', '{l}')"},
     {"machine_restart", "SELECT pawl.machine_restart(1, 's')"},
     {"lane_set", "SELECT pawl.lane_set('q', 'l', 5), pawl.lanes_mend(10)"},
     {"lanes_leave", "SELECT pawl.lanes_leave('{q}', '{l}', '{2}')"},
-    {"children_end", "SELECT pawl.children_end(1, NULL, true)"},
-    {"child_ended", "SELECT pawl.child_ended(1, 1, 2, 'k', 'done', NULL)"},
-    {"signals_forget", "SELECT pawl.signals_forget(2)"},
+    {"children_let_go", "SELECT pawl.children_let_go(2, " TOKEN ", true)"},
     {"orphans_end", "SELECT pawl.orphans_end(10)"},
     {"lanes_maintain", "SELECT pawl.lanes_maintain()"},
     {"guard_maintain", "SELECT pawl.guard_maintain()"},
@@ -165,25 +184,34 @@ static const struct {
     {"claim_turn", "SELECT pawl.claim_turn('q')"},
     {"job_park", "SELECT pawl.job_park(2, 'test', 'w')"},
     {"claim_try", NULL},
-    {"held_among", NULL},
     {"retry_ms", NULL},
     {"bytes_text", NULL},
     {"signal_bytes", NULL},
     {"retry", NULL}, /* of a job that runs or waits for others it is refused */
     {"guard_take", NULL},
+    {"enqueue_options", NULL},
     {"enqueue_row", NULL},
     {"enqueue_plain", NULL},
     {"enqueue_many", NULL},
     {"job_start_at", NULL},
     {"lanes_call", NULL},
+    {"lanes_make", NULL},
+    {"lanes_move", NULL},
     {"lanes_mend", NULL},
     {"lane_limits", NULL},
-    {"machine_line", NULL},
-    {"bytes_json", NULL},
+    {"machine_view", NULL},
+    {"machine_waits_for", NULL},
+    {"timeline_add", NULL},
+    {"lane_tokens", NULL},
+    {"lane_room", NULL},
+    {"waits_behind", NULL},
+    {"keeps_place", NULL},
+    {"history_again", NULL},
+    {"wake", NULL},
+    {"retry_put", NULL},
     {"is_held", NULL},
     {"ticket", NULL},
     {"retry_delay_ms", NULL},
-    {"parks", NULL},
     {"errors_add", NULL},
     {"unique_hash", NULL},
     {"name_check", NULL},

@@ -136,7 +136,7 @@ static struct outcome take(struct crew *crew, const struct job *job)
 /* Signals that were stored before inboxes had a bound. */
 static void store_signals(struct fixture *f, int n, int bytes)
 {
-    char sql[700];
+    char sql[800];
 
     snprintf(sql,
              sizeof(sql),
@@ -145,7 +145,8 @@ static void store_signals(struct fixture *f, int n, int bytes)
              " SELECT 1, 'go', p, pawl.signal_bytes('go', p)"
              " FROM to_jsonb(repeat('x', %d)) AS p, generate_series(1, %d);"
              "INSERT INTO pawl.signal (job_id, name, payload) VALUES (1, 'last', '{}');"
-             "UPDATE pawl.job SET inbox = %d WHERE id = 1;"
+             "UPDATE pawl.job SET is_machine = true WHERE id = 1;"
+             "INSERT INTO pawl.machine (job_id, inbox) VALUES (1, %d);"
              "SET session_replication_role = origin",
              bytes,
              n,

@@ -40,28 +40,48 @@ static void a_cancelled_machine_does_not_go_on_from_its_running_step(void **stat
     assert_int_equal(count_of(f, "pawl.claim"), 0);
 }
 
+/* One machine, in its n-th step. Returns a session in a transaction. */
+static PGconn *run_endless(struct fixture *f, struct crew *crew, size_t steps)
+{
+    crew_init_machines(crew, f, endless);
+    crew->run_ms = HELD;
+    enqueue(f, 1);
+    crew_start(crew);
+    run_until(f, crew->now == 1);
+    while (crew->runs < steps) {
+        size_t runs = crew->runs;
+
+        crew_let_go(crew);
+        run_until(f, crew->now == 1 && crew->runs == runs + 1);
+    }
+    return session(f, "BEGIN");
+}
+
 /* Nobody could be told: it is asked for while the settle waits for the row. */
 static void a_sticky_machine_learns_of_its_end_from_its_settle(void **state)
 {
     struct fixture *f = *state;
     struct crew crew;
 
-    crew_init_machines(&crew, f, endless);
-    crew.run_ms = HELD;
-    enqueue(f, 1);
-    crew_start(&crew);
-    run_until(f, crew.now == 1);
-    PGconn *other = session(f, "BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SELECT pawl.cancel(1, 'me')");
+    /* The first step makes it a machine, the second finds it to be one. */
+    for (size_t steps = 1; steps <= 2; steps++) {
+        PGconn *other = run_endless(f, &crew, steps);
 
-    crew_let_go(&crew);
-    run_until(f, count_of(f, WAITING("job_settle_next")) == 1);
-    PQclear(PQexec(other, "COMMIT"));
-    PQfinish(other);
-    run_until_over(f, 1);
-    crew_stop(&crew);
-    assert_int_equal(crew.runs, 1);
-    assert_int_equal(count_of(f, "pawl.history WHERE state = 'cancelled' AND step = 'on'"), 1);
-    assert_int_equal(count_of(f, "pawl.claim"), 0);
+        PQclear(PQexec(
+            other, "SET CONSTRAINTS ALL IMMEDIATE; SELECT pawl.cancel(id, 'me') FROM pawl.job"));
+        crew_let_go(&crew);
+        run_until(
+            f,
+            count_of(f, steps == 1 ? WAITING("job_settle_step") : WAITING("job_settle_next")) == 1);
+        PQclear(PQexec(other, "COMMIT"));
+        PQfinish(other);
+        run_until_over(f, (int)steps);
+        crew_stop(&crew);
+        assert_int_equal(crew.runs, steps);
+        assert_int_equal(count_of(f, "pawl.history WHERE state = 'cancelled' AND step = 'on'"),
+                         steps);
+        assert_int_equal(count_of(f, "pawl.claim"), 0);
+    }
 }
 
 static struct outcome await_go(struct crew *crew, const struct job *job)
@@ -174,10 +194,11 @@ static void an_await_that_was_committed_unknown_to_us_is_not_repeated(void **sta
     /* As if it had been committed, and the machine had gone on meanwhile. */
     testdb_exec(&f->db, KILL_HELD);
     testdb_exec(&f->db,
-                "UPDATE pawl.job SET token = NULL, attempt = 0, riders = 16, step = 'further',"
-                " due_at = now() + interval '1 hour'");
+                "UPDATE pawl.job SET token = NULL, attempt = 0, is_machine = true,"
+                " due_at = now() + interval '1 hour';"
+                "INSERT INTO pawl.machine (job_id, step) SELECT id, 'further' FROM pawl.job");
     run_until(f, crew_stats(&crew)->resettled == 1);
-    assert_int_equal(count_of(f, "pawl.job WHERE step = 'further' AND awaits IS NULL"), 1);
+    assert_int_equal(count_of(f, "pawl.machine WHERE step = 'further' AND awaits IS NULL"), 1);
     crew_stop(&crew);
 }
 
@@ -197,11 +218,14 @@ static void a_sticky_step_of_unknown_fate_runs_the_next_one_once(void **state)
         run_until(f, claim_waits(f));
         testdb_exec(&f->db, KILL_HELD);
         if (committed) /* what the statement does */
-            testdb_exec(&f->db, "UPDATE pawl.job SET riders = 16, step = 'on', state = '1'");
+            testdb_exec(&f->db,
+                        "UPDATE pawl.job SET is_machine = true;"
+                        "INSERT INTO pawl.machine (job_id, step, state)"
+                        " SELECT id, 'on', '1' FROM pawl.job");
         testdb_exec(&f->db, "SELECT pg_advisory_unlock(77); DROP FUNCTION public.hold");
         run_until(f, crew.now == 1 && crew.runs == 2);
         assert_string_equal(steps_log, "::1 on:1:1");
-        assert_int_equal(count_of(f, "pawl.job WHERE attempt = 1 AND step = 'on'"), 1);
+        assert_int_equal(count_of(f, MACHINE "attempt = 1 AND step = 'on'"), 1);
         assert_int_equal(crew_stats(&crew)->steps, 1);
         testdb_exec(&f->db, "SELECT pawl.cancel(id) FROM pawl.job");
         crew_let_go(&crew);
@@ -222,12 +246,14 @@ static void a_machine_whose_worker_died_goes_on_at_its_step(void **state)
     crew.run_ms = HELD;
     retry_late(f);
     enqueue(f, 1);
-    testdb_exec(&f->db,
-                "UPDATE pawl.job SET token = 'a0000000-0000-4000-8000-000000000001', attempt = 1,"
-                " riders = 16, step = 'middle', state = '41';"
-                "INSERT INTO pawl.claim (token, worker, lease_until, job_ids) VALUES"
-                " ('a0000000-0000-4000-8000-000000000001', gen_random_uuid(),"
-                "  now() - interval '1 s', '{1}')");
+    testdb_exec(
+        &f->db,
+        "UPDATE pawl.job SET token = 'a0000000-0000-4000-8000-000000000001', attempt = 1,"
+        " is_machine = true;"
+        "INSERT INTO pawl.machine (job_id, step, state) SELECT id, 'middle', '41' FROM pawl.job;"
+        "INSERT INTO pawl.claim (token, worker, lease_until, job_ids) VALUES"
+        " ('a0000000-0000-4000-8000-000000000001', gen_random_uuid(),"
+        "  now() - interval '1 s', '{1}')");
     crew_start(&crew);
     run_until(f, count_of(f, "pawl.job WHERE token IS NULL") == 1);
     testdb_exec(&f->db, "UPDATE pawl.job SET due_at = now()");
@@ -257,7 +283,8 @@ static void a_step_that_lost_its_claim_does_not_go_on(void **state)
     run_until(f, crew.stops[STOP_LOST] == 1);
     crew_let_go(&crew);
     run_until(f, crew_stats(&crew)->stale == 1);
-    assert_int_equal(count_of(f, "pawl.job WHERE step IS NULL AND attempt = 5"), 1);
+    assert_int_equal(count_of(f, "pawl.job WHERE is_machine IS NULL AND attempt = 5"), 1);
+    assert_int_equal(count_of(f, "pawl.machine"), 0);
     assert_int_equal(crew.runs, 1);
     crew_stop(&crew);
 }
@@ -278,7 +305,8 @@ static void a_stop_lets_the_step_end_and_gives_the_machine_back(void **state)
     assert_int_equal(crew.left, 0);
     assert_int_equal(crew.runs, 1);
     assert_int_equal(count_of(f,
-                              "pawl.job WHERE token IS NULL AND step = 'on' AND attempt = 0 AND"
+                              MACHINE
+                              "token IS NULL AND step = 'on' AND attempt = 0 AND"
                               " due_at <= clock_timestamp() AND convert_from(state, 'UTF8') = '1'"),
                      1);
     assert_int_equal(count_of(f, "pawl.claim"), 0);
@@ -290,23 +318,23 @@ static void a_stop_releases_a_sticky_machine_whose_settle_is_under_way(void **st
     struct fixture *f = *state;
     struct crew crew;
 
-    crew_init_machines(&crew, f, endless);
-    crew.run_ms = HELD;
-    enqueue(f, 1);
-    crew_start(&crew);
-    run_until(f, crew.now == 1);
-    PGconn *other = session(f, "BEGIN; SELECT FROM pawl.job FOR UPDATE");
+    for (size_t steps = 1; steps <= 2; steps++) {
+        testdb_exec(&f->db, "TRUNCATE pawl.job, pawl.machine");
+        PGconn *other = run_endless(f, &crew, steps);
 
-    crew_let_go(&crew);
-    run_until(f, count_of(f, WAITING("job_settle_next")) == 1);
-    coordinator_stop(crew.c);
-    PQfinish(other);
-    crew_end(&crew);
-    assert_int_equal(crew.left, 0);
-    assert_int_equal(crew.runs, 1);
-    assert_int_equal(count_of(f, "pawl.job WHERE token IS NULL AND step = 'on' AND attempt = 0"),
-                     1);
-    assert_int_equal(count_of(f, "pawl.claim"), 0);
+        PQclear(PQexec(other, "SELECT FROM pawl.job FOR UPDATE"));
+        crew_let_go(&crew);
+        run_until(
+            f,
+            count_of(f, steps == 1 ? WAITING("job_settle_step") : WAITING("job_settle_next")) == 1);
+        coordinator_stop(crew.c);
+        PQfinish(other);
+        crew_end(&crew);
+        assert_int_equal(crew.left, 0);
+        assert_int_equal(crew.runs, steps);
+        assert_int_equal(count_of(f, MACHINE "token IS NULL AND step = 'on' AND attempt = 0"), 1);
+        assert_int_equal(count_of(f, "pawl.claim"), 0);
+    }
 }
 
 /* --- what they must not do to others */
@@ -490,7 +518,9 @@ static void an_outcome_that_is_none_is_a_failure_of_the_step(void **state)
                     &err);
     assert_non_null(crew.options.hands);
     enqueue(f, 1);
-    testdb_exec(&f->db, "UPDATE pawl.job SET retry_base_ms = 10");
+    testdb_exec(&f->db,
+                "UPDATE pawl.job SET has_options = true;"
+                "INSERT INTO pawl.job_option (job_id, retry_base_ms) SELECT id, 10 FROM pawl.job");
     crew_start(&crew);
     run_until_over(f, 1);
     coordinator_stop(crew.c);

@@ -16,6 +16,9 @@ static size_t steps_len;
 /* An outcome borrows how the machine goes on until it is reported, which is at once. */
 static struct going_on going;
 
+/* Live machines for which something is true. */
+#define MACHINE "pawl.job JOIN pawl.machine ON job_id = id WHERE "
+
 static inline const char *step_of(const struct job *job)
 {
     return job->machine != NULL && job->machine->step != NULL ? job->machine->step : "";
@@ -160,7 +163,7 @@ static inline void send_signal(struct fixture *f, int64_t job, const char *name)
     " FROM pawl.history WHERE kind = 'k'"
 
 #define run_until_waiting(f, n) \
-    run_until((f), count_of((f), "pawl.job WHERE waits_for > 1 AND token IS NULL") == (n))
+    run_until((f), count_of((f), "pawl.job WHERE waits_for > 'operator' AND token IS NULL") == (n))
 #define run_until_over(f, n) run_until((f), count_of((f), "pawl.history") == (n))
 
 /* Whether its SQLSTATE is this one. */

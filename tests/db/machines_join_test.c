@@ -139,8 +139,9 @@ static void a_parent_waits_for_the_last_child(void **state)
     idle_for(&crew, 100);
     assert_int_equal(crew.now, 1);
     assert_int_equal(count_of(f,
-                              "pawl.job WHERE id = 1 AND children_left = 1 AND token IS NULL"
-                              " AND waits_for = 4 AND due_at = 'infinity'"),
+                              "pawl.job JOIN pawl.machine ON job_id = id"
+                              " WHERE id = 1 AND children_left = 1 AND token IS NULL"
+                              " AND waits_for = 'children' AND due_at = 'infinity'"),
                      1);
     crew_let_go(&crew);
     run_until(f, crew.now == 1 && parent_runs(&crew) == 2);
@@ -353,7 +354,7 @@ static void children_of_an_earlier_join_do_not_count(void **state)
     run_until_over(f, 2);
     idle_for(&crew, 50);
     assert_int_equal(parent_runs(&crew), 2);
-    assert_int_equal(count_of(f, "pawl.job WHERE id = 1 AND children_left = 1"), 1);
+    assert_int_equal(count_of(f, "pawl.machine WHERE job_id = 1 AND children_left = 1"), 1);
     crew.run_ms = 0;
     crew_let_go(&crew);
     run_until_over(f, 4);
@@ -376,7 +377,7 @@ static void a_parent_that_is_cancelled_takes_its_children_along_if_so_asked(void
     crew_let_go(&crew);
     run_until(f, crew.now == 2); /* two run, one waits for a slot */
     testdb_exec(&f->db, "SELECT pawl.cancel(1, 'me')");
-    assert_int_equal(count_of(f, "pawl.history WHERE state = 'cancelled'"), 2);
+    run_until(f, count_of(f, "pawl.history WHERE state = 'cancelled'") == 2);
     run_until(f, crew.stops[STOP_CANCELLED] == 2);
     crew_let_go(&crew); /* too late to be told; done is done */
     run_until_over(f, 4);
@@ -390,12 +391,12 @@ static void parent_at_its_join(struct fixture *f)
 {
     testdb_exec(
         &f->db,
-        "INSERT INTO pawl.job (queue, kind, payload, due_at, parent_id, join_of, riders)"
-        " VALUES ('q', 'c', '{}', now() + interval '1 h', 1, 1, 4);"
+        "INSERT INTO pawl.job (queue, kind, payload, due_at, parent_id, join_of)"
+        " VALUES ('q', 'c', '{}', now() + interval '1 h', 1, 1);"
         "INSERT INTO pawl.child (parent_id, child_id, kind, state) VALUES (1, 99, 'c', 'done');"
-        "UPDATE pawl.job SET riders = 48, step = 'joined', joins = 1, children_left = 1,"
-        " join_at = 1, join_flags = 2"
-        " WHERE id = 1");
+        "UPDATE pawl.job SET is_machine = true WHERE id = 1;"
+        "INSERT INTO pawl.machine (job_id, step, joins, children_left, join_at, cancel_rest)"
+        " VALUES (1, 'joined', 1, 1, 1, true)");
 }
 
 static void assert_child_went_along(struct fixture *f)
@@ -492,8 +493,8 @@ static void a_deadline_ends_a_join_and_the_children_with_it(void **state)
     crew_init_machines(&crew, f, wait_for_ever);
     enqueue(f, 1);
     testdb_exec(&f->db,
-                "UPDATE pawl.job SET deadline_at = now() + interval '4 s', riders = 16,"
-                " step = 'spawn'");
+                "UPDATE pawl.job SET deadline_at = now() + interval '4 s', is_machine = true;"
+                "INSERT INTO pawl.machine (job_id, step) SELECT id, 'spawn' FROM pawl.job");
     crew_start(&crew);
     run_until_over(f, 2);
     crew_stop(&crew);

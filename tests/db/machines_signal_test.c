@@ -24,7 +24,7 @@ static void a_signal_wakes_the_machine_that_waits_for_it(void **state)
     enqueue(f, 1);
     crew_start(&crew);
     run_until_waiting(f, 1);
-    assert_int_equal(count_of(f, "pawl.job WHERE due_at = 'infinity' AND waits_for = 3"), 1);
+    assert_int_equal(count_of(f, "pawl.job WHERE due_at = 'infinity' AND waits_for = 'signal'"), 1);
     idle_for(&crew, 700); /* until it sleeps */
     signal_sql(f, 1, "go", "'{\"n\": 7}'", "NULL");
     run_until_over(f, 1);
@@ -101,7 +101,7 @@ static void a_signal_that_waits_for_the_park_wakes_it(void **state)
     crew.run_ms = HELD;
     testdb_exec(&f->db,
                 "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                " IF new.waits_for = 3 AND old.waits_for IS NULL THEN"
+                " IF new.waits_for = 'signal' AND old.waits_for IS NULL THEN"
                 "   PERFORM pg_advisory_xact_lock_shared(77); END IF;"
                 " RETURN NULL; END $$;"
                 "CREATE CONSTRAINT TRIGGER hold AFTER UPDATE ON pawl.job DEFERRABLE INITIALLY"
@@ -439,7 +439,7 @@ static void a_broadcast_reaches_all_with_the_correlation_key(void **state)
     crew_init_machines(&crew, f, wait_for_go);
     enqueue(f, 4);
     testdb_exec(&f->db,
-                "UPDATE pawl.job SET riders = 8, meta = jsonb_build_object('correlation',"
+                "UPDATE pawl.job SET meta = jsonb_build_object('correlation',"
                 " CASE WHEN id <= 3 THEN 'trip' ELSE 'other' END)");
     crew_start(&crew);
     run_until_waiting(f, 4);

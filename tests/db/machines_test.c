@@ -81,7 +81,8 @@ static void a_delay_is_a_durable_sleep_without_a_claim(void **state)
     crew_start(&crew);
     run_until(f, crew.settled == 1);
     assert_int_equal(count_of(f,
-                              "pawl.job WHERE token IS NULL AND step = 'later' AND attempt = 0 AND"
+                              MACHINE
+                              "token IS NULL AND step = 'later' AND attempt = 0 AND"
                               " due_at BETWEEN now() + interval '59 min' AND now() + interval '61 "
                               "min'"),
                      1);

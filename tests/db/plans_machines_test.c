@@ -14,6 +14,10 @@
 static struct store store;
 static struct buf plans; /* what auto_explain said since the last look */
 
+#define CLAIMED 6000 /* the first so many run */
+
+static struct uuid tokens[CLAIMED + 1]; /* by id */
+
 static void note_plan(void *data, const PGresult *r)
 {
     (void)data;
@@ -27,13 +31,22 @@ static int group_setup(void **state)
     store = *(struct store *)*state;
     buf_init(&plans, 16UL * 1024 * 1024);
     testdb_exec(&store.db,
-                "INSERT INTO pawl.job (queue, kind, payload, priority, due_at, lane, riders)"
-                " SELECT 'q', 'k', '{}', CASE WHEN n % 2 = 0 THEN 4 ELSE 14 END,"
-                "  now() - interval '1 h', CASE WHEN n % 2 = 1 THEN 'l' || n / 2 % 10000 END, 1"
+                "INSERT INTO pawl.job (queue, kind, payload, due_at, lane, parent_id, join_of,"
+                "  has_options, is_machine)"
+                " SELECT 'q', 'k', '{}', now() - interval '1 h',"
+                "  CASE WHEN n % 2 = 1 THEN 'l' || n / 2 % 10000 END,"
+                "  CASE WHEN n % 200 = 0 THEN 2 WHEN n IN (500002, 500004) THEN 6 END,"
+                "  CASE WHEN n % 200 = 0 OR n IN (500002, 500004) THEN 1 END,"
+                "  CASE WHEN n <= 20000 THEN true END,"
+                "  CASE WHEN n <= 100000 AND n % 2 = 0 THEN true END"
                 "  FROM generate_series(1, 1000000) AS n;"
-                "UPDATE pawl.job SET waits_for = 2, due_at = 'infinity', lane_due_at = now()"
+                "UPDATE pawl.job SET waits_for = 'lane', due_at = 'infinity', lane_due_at = now()"
                 " WHERE lane = 'l7';"
-                "UPDATE pawl.job SET parent_id = 2, join_of = 1, riders = 4 WHERE id % 200 = 0;"
+                "INSERT INTO pawl.machine (job_id, inbox, awaits) SELECT id, 1, '{paid}'"
+                " FROM pawl.job WHERE is_machine;"
+                "UPDATE pawl.machine SET joins = 1, children_left = 5000, join_at = 0"
+                " WHERE job_id BETWEEN 2 AND 6;"
+                "UPDATE pawl.machine SET cancel_rest = true WHERE job_id = 6;"
                 "INSERT INTO pawl.lane (queue, name, holders)"
                 " SELECT 'q', 'l' || n, '{}' FROM generate_series(0, 9999) AS n;"
                 "ALTER TABLE pawl.signal DISABLE TRIGGER USER;"
@@ -44,15 +57,29 @@ static int group_setup(void **state)
                 " SELECT 2 + n % 5, n, 'k', 'done' FROM generate_series(1, 20000) AS n;"
                 "INSERT INTO pawl.guard (hash, job_id, keep_ms)"
                 " SELECT gen_random_uuid(), n, 0 FROM generate_series(1, 20000) AS n;"
+                "INSERT INTO pawl.job_option (job_id, guard) SELECT job_id, hash FROM pawl.guard;"
                 "INSERT INTO pawl.claim (token, worker, lease_until, job_ids)"
                 " SELECT gen_random_uuid(), gen_random_uuid(), now() - interval '1 s',"
-                "  ARRAY[n, n + 1, n + 2] FROM generate_series(1, 300, 3) AS n;"
+                "  ARRAY(SELECT generate_series(n, n + 29)) FROM generate_series(1, 6000, 30) AS n;"
                 "UPDATE pawl.job AS j SET token = c.token, attempt = 1"
                 " FROM pawl.claim AS c WHERE j.id = ANY (c.job_ids);"
                 "ANALYZE;"
                 "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                 "SET auto_explain.log_nested_statements = on;"
                 "SET auto_explain.log_level = warning; SET client_min_messages = warning");
+    PGresult *r = PQexecParams(store.db.conn,
+                               "SELECT id, token FROM pawl.job WHERE token IS NOT NULL",
+                               0,
+                               NULL,
+                               NULL,
+                               NULL,
+                               NULL,
+                               1);
+
+    assert_int_equal(PQntuples(r), CLAIMED);
+    for (int row = 0; row < CLAIMED; row++)
+        tokens[result_i64(r, row, 0)] = result_uuid(r, row, 1);
+    PQclear(r);
     PQsetNoticeReceiver(store.db.conn, note_plan, NULL);
     return 0;
 }
@@ -89,10 +116,25 @@ static int plan_of(const struct stmt *stmt, const char *mode)
     return n;
 }
 
+/* As the connections of workers. */
+static void session_of_a_worker(const struct stmt *stmt)
+{
+    params_bool(begin(&store), false);
+    PQclear(run(&store, stmt));
+}
+
+static void session_of_anybody(void)
+{
+    testdb_exec(&store.db,
+                "RESET jit; RESET plan_cache_mode; RESET enable_seqscan; RESET enable_mergejoin;"
+                "RESET lock_timeout");
+}
+
 static const char *const modes[] = {"force_custom_plan", "force_generic_plan"};
 
 /* Every scan of these tables goes along an index, or by place. */
-static const char *const large[] = {"job", "lane", "signal", "child", "guard", NULL};
+static const char *const large[] = {
+    "job", "job_option", "machine", "lane", "signal", "child", "guard", NULL};
 
 static void assert_no_walk(const struct stmt *stmt)
 {
@@ -158,16 +200,16 @@ static void a_claim_with_lanes_probes_indexes_and_updates_by_place(void **state)
     static const int32_t limits[] = {1, 10, 100, 2000};
 
     (void)state;
-    params_bool(begin(&store), false);
-    PQclear(run(&store, STMT(session)));
+    session_of_a_worker(STMT(session));
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
         assert_plans(claims(limits[i], limits[i] == 1 ? 1 : 8),
                      NODES("Index Scan using job_pick on job c",
+                           "Index Scan using job_pick_lane on job c",
                            "Tid Scan on job j",
                            "lane_pkey on lane l",
-                           "Index Scan using job_lane on job j"));
-    /* The others are as good in any session. */
-    testdb_exec(&store.db, "RESET jit; RESET enable_seqscan; RESET enable_mergejoin");
+                           /* Others that come along; nobody does where each is by itself. */
+                           limits[i] == 1 ? NULL : "Index Scan using job_lane on job j"));
+    session_of_anybody();
 }
 
 /* Each scan of lanes has the name among what its index is asked for. */
@@ -196,8 +238,7 @@ static void assert_lanes_by_name(const struct stmt *stmt)
 static void a_claim_that_was_planned_without_lanes_finds_each_by_its_name(void **state)
 {
     (void)state;
-    params_bool(begin(&store), false);
-    PQclear(run(&store, STMT(session)));
+    session_of_a_worker(STMT(session));
     testdb_exec(&store.db,
                 "TRUNCATE pawl.lane;"
                 "DELETE FROM pg_statistic WHERE starelid = 'pawl.lane'::regclass");
@@ -207,7 +248,7 @@ static void a_claim_that_was_planned_without_lanes_finds_each_by_its_name(void *
         plan_of(stmt, modes[m]);
         assert_lanes_by_name(stmt);
     }
-    testdb_exec(&store.db, "RESET jit; RESET enable_seqscan; RESET enable_mergejoin");
+    session_of_anybody();
 }
 
 /* Whatever the planner is made to believe, never more than were asked for. */
@@ -240,7 +281,7 @@ static void no_plan_takes_more_than_the_limit(void **state)
 
 static const struct job_settle *pointers[2000];
 
-/* Outcomes of jobs 2, 4, 6, … of which none is ours: how they are reached is the same. */
+/* Outcomes of jobs 2, 4, 6, …, all of them ours. */
 static const struct stmt *settles(enum outcome_kind kind, size_t n)
 {
     static struct job jobs[2000];
@@ -248,10 +289,13 @@ static const struct stmt *settles(enum outcome_kind kind, size_t n)
     static bool sticky[2000];
     static const struct going_on on = {.step = "s", .awaits = "paid"};
     static const struct machine machine = {.shown = "1,2", .step = "r"};
-    struct uuid ended = uuid_random();
+    struct uuid ended = tokens[2];
 
     for (size_t i = 0; i < n; i++) {
-        jobs[i] = (struct job){.id = (int64_t)(2 * i + 2), .token = ended, .machine = &machine};
+        jobs[i] = (struct job){.id = (int64_t)(2 * i + 2),
+                               .token = tokens[2 * i + 2],
+                               .is_machine = true,
+                               .machine = &machine};
         items[i] = (struct job_settle){
             .job = &jobs[i],
             .outcome = {.kind = kind, .delay_ms = -1, .on = kind >= OUTCOME_NEXT ? &on : NULL}};
@@ -270,25 +314,37 @@ static const size_t settle_sizes[] = {1, 10, 100, 2000};
 static void outcomes_reach_jobs_parents_keys_and_signals_by_their_ids(void **state)
 {
     (void)state;
+    session_of_a_worker(STMT(session_settle));
     for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
         assert_plans(settles(OUTCOME_RETRY, settle_sizes[i]),
+                     NODES("Index Scan using job_pkey on job j", "job_option_pkey", "claim_pkey"));
+        assert_plans(settles(OUTCOME_FAIL, settle_sizes[i]),
                      NODES("Index Scan using job_pkey on job j",
-                           "Index Scan using job_pkey on job k",
                            "Index Scan using job_pkey on job p",
-                           "guard_pkey"));
-        assert_plans(settles(OUTCOME_AWAIT, settle_sizes[i]),
-                     NODES("Index Scan using job_pkey on job j", "signal_pkey", "child_pkey"));
+                           "machine_pkey",
+                           "job_option_pkey",
+                           "guard_pkey",
+                           "signal_pkey",
+                           "child_pkey",
+                           "job_parent"));
+        assert_plans(
+            settles(OUTCOME_AWAIT, settle_sizes[i]),
+            NODES(
+                "Index Scan using job_pkey on job j", "machine_pkey", "signal_pkey", "child_pkey"));
     }
+    session_of_anybody();
 }
 
 static void the_next_step_reaches_its_machine_where_it_is(void **state)
 {
     (void)state;
+    session_of_a_worker(STMT(session_settle));
     for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
         settles(OUTCOME_NEXT, settle_sizes[i]);
         job_settle_next_bind(begin(&store), pointers, settle_sizes[i]);
-        assert_plans(STMT(job_settle_next), NODES("Tid Scan on job j", "using job_pkey on job p"));
+        assert_plans(STMT(job_settle_next), NODES("Tid Scan on job j", "machine_pkey"));
     }
+    session_of_anybody();
 }
 
 static void whoever_leaves_lanes_reaches_them_and_the_next_by_indexes(void **state)
@@ -325,12 +381,21 @@ static void mending_reaches_lanes_and_jobs_by_indexes(void **state)
 static void a_sweep_reaches_jobs_parents_and_keys_by_their_ids(void **state)
 {
     (void)state;
-    claim_sweep_bind(begin(&store), 20, NULL);
+    session_of_a_worker(STMT(session));
+    claim_sweep_bind(begin(&store), 20, NULL, 0);
+    assert_plans(
+        STMT(claim_sweep),
+        NODES("Index Scan using job_pkey on job j", "using job_pkey on job p", "job_option_pkey"));
+    /* They are over. */
+    testdb_exec(&store.db, "UPDATE pawl.job SET attempt = max_attempts WHERE token IS NOT NULL");
+    claim_sweep_bind(begin(&store), 20, NULL, 0);
     assert_plans(STMT(claim_sweep),
                  NODES("Index Scan using job_pkey on job j",
-                       "Index Scan using job_pkey on job k",
                        "Index Scan using job_pkey on job p",
+                       "machine_pkey",
+                       "job_option_pkey",
                        "guard_pkey"));
+    session_of_anybody();
 }
 
 static void signals_reach_their_machine_and_are_forgotten_by_its_id(void **state)
@@ -344,25 +409,49 @@ static void signals_reach_their_machine_and_are_forgotten_by_its_id(void **state
         buf_clear(&plans);
         testdb_exec(&store.db,
                     "SELECT pawl.signal(4, 'paid', '{}', 'key'); SET CONSTRAINTS ALL IMMEDIATE");
-        assert_non_null(strstr(buf_str(&plans), "Index Scan using job_pkey on job j"));
+        assert_non_null(strstr(buf_str(&plans), "Index Scan using job_pkey on job l"));
         assert_no_walk(&(struct stmt){.name = "signal"});
         buf_clear(&plans);
-        testdb_exec(&store.db, "SELECT pawl.signals_forget(4)");
+        testdb_exec(&store.db, "SELECT pawl.cancel(6002)");
         assert_non_null(strstr(buf_str(&plans), "using signal_pkey on signal s"));
-        assert_no_walk(&(struct stmt){.name = "signals_forget"});
+        assert_no_walk(&(struct stmt){.name = "cancel"});
         testdb_exec(&store.db, "ROLLBACK");
     }
 }
 
-static void children_that_end_with_their_parent_are_reached_by_indexes(void **state)
+static void children_that_are_let_go_are_reached_by_indexes(void **state)
 {
-    int64_t parent = 1000001; /* gone */
-    const char *tokens[] = {NULL};
+    int64_t parent = 6;
     const bool cancel = true;
 
     (void)state;
-    children_end_bind(begin(&store), &parent, tokens, &cancel, 1);
-    assert_plans(STMT(children_end), NODES("job_parent", "child_pkey"));
+    session_of_a_worker(STMT(session_settle));
+    children_let_go_bind(begin(&store), &parent, &tokens[6], &cancel, 1);
+    assert_plans(STMT(children_let_go), NODES("job_parent", "child_pkey"));
+    session_of_anybody();
+}
+
+static void children_whose_parent_has_ended_are_reached_by_indexes(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < 2; m++) {
+        char set[100];
+
+        snprintf(set, sizeof(set), "BEGIN; SET LOCAL plan_cache_mode = %s", modes[m]);
+        testdb_exec(&store.db, set);
+        buf_clear(&plans);
+        testdb_exec(&store.db,
+                    "UPDATE pawl.job SET token = NULL WHERE id = 6; SELECT pawl.cancel(6)");
+        assert_non_null(strstr(buf_str(&plans), "using job_parent on job k"));
+        assert_non_null(strstr(buf_str(&plans), "child_pkey"));
+        assert_no_walk(&(struct stmt){.name = "cancel"});
+        assert_int_equal(count_of(&store, "pawl.orphan"), 2);
+        buf_clear(&plans);
+        assert_int_equal(testdb_int(&store.db, "SELECT pawl.orphans_end(10)"), 2);
+        assert_non_null(strstr(buf_str(&plans), "using job_pkey on job j"));
+        assert_no_walk(&(struct stmt){.name = "orphans_end"});
+        testdb_exec(&store.db, "ROLLBACK");
+    }
 }
 
 int main(void)
@@ -376,7 +465,8 @@ int main(void)
         cmocka_unit_test(mending_reaches_lanes_and_jobs_by_indexes),
         cmocka_unit_test(a_sweep_reaches_jobs_parents_and_keys_by_their_ids),
         cmocka_unit_test(signals_reach_their_machine_and_are_forgotten_by_its_id),
-        cmocka_unit_test(children_that_end_with_their_parent_are_reached_by_indexes),
+        cmocka_unit_test(children_that_are_let_go_are_reached_by_indexes),
+        cmocka_unit_test(children_whose_parent_has_ended_are_reached_by_indexes),
         cmocka_unit_test(
             a_claim_that_was_planned_without_lanes_finds_each_by_its_name), /* the last: it takes them away */
     };

@@ -95,7 +95,7 @@ static int parameters(const char *sql)
     return most;
 }
 
-/* COPY cannot be prepared; it is begun, and given up. PostgreSQL knows none for those whose rows it checks (0A000). */
+/* COPY and LOCK cannot be prepared; a COPY is begun, and given up. PostgreSQL knows none for those whose rows it checks (0A000). */
 static bool may_copy(struct store *s, const struct statement *statement, const char *role)
 {
     char sql[200];
@@ -103,18 +103,29 @@ static bool may_copy(struct store *s, const struct statement *statement, const c
     snprintf(sql, sizeof(sql), "BEGIN; SET LOCAL ROLE %s", role);
     testdb_exec(&s->db, sql);
     PGresult *r = PQexec(s->db.conn, statement->sql);
-    bool fine = PQresultStatus(r) == PGRES_COPY_IN;
+    bool copying = PQresultStatus(r) == PGRES_COPY_IN;
+    bool fine = copying || PQresultStatus(r) == PGRES_COMMAND_OK;
     const char *sqlstate = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 
     if (!fine && strcmp(sqlstate, "42501") != 0 && strcmp(sqlstate, "0A000") != 0)
         fail_msg("%s as %s: %s", statement->name, role, PQresultErrorMessage(r));
     PQclear(r);
-    if (fine)
+    if (copying)
         PQputCopyEnd(s->db.conn, "only to see");
     while ((r = PQgetResult(s->db.conn)) != NULL)
         PQclear(r);
     testdb_exec(&s->db, "ROLLBACK");
     return fine;
+}
+
+/* VACUUM cannot be prepared, and only warns those who may not. */
+static bool may_vacuum(struct store *s, const char *role)
+{
+    char sql[200];
+
+    snprintf(
+        sql, sizeof(sql), "pg_has_role('%s', 'pawl_owner', 'USAGE') AS f(may) WHERE may", role);
+    return count_of(s, sql) == 1;
 }
 
 /* Planning and starting it checks every right without doing anything. False: permission denied. */
@@ -127,8 +138,10 @@ static bool may(struct store *s, const struct statement *statement, const char *
     /* BEGIN, COMMIT and LISTEN are nobody's to refuse, and cannot be prepared. */
     if (strncmp(statement->name, "tx_", 3) == 0 || strstr(statement->name, "listen") != NULL)
         return true;
-    if (strcmp(statement->name, "job_copy") == 0)
+    if (strcmp(statement->name, "job_copy") == 0 || strcmp(statement->name, "job_copy_lock") == 0)
         return may_copy(s, statement, role);
+    if (strstr(statement->sql, "\nVACUUM") != NULL || strncmp(statement->sql, "VACUUM", 6) == 0)
+        return may_vacuum(s, role);
     for (int i = 0; i < n; i++) {
         size_t len = strlen(nulls);
 
@@ -259,6 +272,82 @@ static void each_role_can_do_its_work(void **state)
     PQclear(run(s, STMT(queue_resume)));
 }
 
+/* Statements that are functions are only entered when they are planned: here all of their ways are gone. */
+#define CLAIM(token, most)                                                                      \
+    "SELECT FROM pawl.claim_lanes('q', '{k}', " most ", '" token "', gen_random_uuid(), 60000," \
+    " '{-infinity,-infinity}', '{0,0}', '{4,4}', '{true,false}', 8);"
+#define A_TOKEN "a0000000-0000-4000-8000-000000000001"
+#define B_TOKEN "a0000000-0000-4000-8000-000000000002"
+#define C_TOKEN "a0000000-0000-4000-8000-000000000003"
+#define STEP(id, token, outcome, children)                                                              \
+    "SELECT FROM pawl.machines_settle('{" id "}', '{" token "}', '{" outcome                            \
+    "}', '{s}', '{x}', '{0}',"                                                                          \
+    " '{go}', '{9}', '{NULL}', '{true}', '{false}', '{s}', '{2}', '{1}', '{true}', '{true}', " children \
+    ", '{}');"
+#define NO_CHILDREN  "'{}', '{}', '{}', '{}', '{}', '{}'"
+#define TWO_CHILDREN "'{1,1}', '{q,q}', '{k,k}', '{a,b}', '{4,4}', '{1,1}'"
+#define SETTLE(ids, token, outcomes, over)                                                       \
+    "SELECT FROM pawl.jobs_settle('{" ids "}', array_fill('" token "'::uuid, ARRAY[cardinality(" \
+    " '{" ids "}'::int[])]), '{" outcomes "}', '{-1,-1}', '{NULL,r}', '{e,NULL}', '{1,1}', 'w'," \
+    " '{" over "}', '{t,t}');"
+
+static void each_role_can_do_what_functions_do(void **state)
+{
+    struct store *s = *state;
+
+    as(s, "pawl_producer");
+    testdb_exec(&s->db,
+                "SELECT pawl.enqueue('k', queue => 'q', unique_key => 'x', retry => 'quadratic',"
+                "  lane => 'l', correlation => 'c', deadline => '1 h')");
+    testdb_exec(&s->db, "SELECT pawl.enqueue('k', queue => 'q'), pawl.watch(1)");
+    testdb_exec(&s->db, "SELECT pawl.signal(2, 'go'), pawl.signal_all('c', 'go', '{}', 'key')");
+    as(s, "pawl_worker");
+    testdb_exec(&s->db, CLAIM(A_TOKEN, "2"));
+    /* 1 goes on, is tried again, and fails; 2 spawns 3 and 4, of which one ends. */
+    testdb_exec(&s->db, STEP("1", A_TOKEN, "next", NO_CHILDREN));
+    testdb_exec(&s->db, STEP("2", A_TOKEN, "spawn", TWO_CHILDREN));
+    testdb_exec(&s->db, "SELECT pawl.lanes_leave('{q}', '{l}', '{1}')");
+    testdb_exec(&s->db, CLAIM(B_TOKEN, "1"));
+    testdb_exec(&s->db, SETTLE("1", B_TOKEN, "retry", B_TOKEN));
+    testdb_exec(&s->db, "UPDATE pawl.job SET due_at = now()");
+    testdb_exec(&s->db, CLAIM(B_TOKEN, "4"));
+    testdb_exec(&s->db, SETTLE("1,3", B_TOKEN, "fail,done", ""));
+    assert_text(
+        s, "SELECT string_agg(job_id || ' ' || children_left, ',') FROM pawl.machine", "2 1");
+    /* 2 goes on without 4, which runs and is asked to end, and 4 ends with the sweep. */
+    testdb_exec(&s->db,
+                "SELECT pawl.children_let_go(2, token, true) FROM pawl.job WHERE id = 2;"
+                "SELECT pawl.orphans_end(10), pawl.lanes_mend(10)");
+    testdb_exec(&s->db, "UPDATE pawl.claim SET lease_until = '-infinity'");
+    assert_int_equal(count_of(s, "pawl.claims_sweep(10, NULL, 0) AS c WHERE c.id > 0"), 2);
+    testdb_exec(&s->db, "UPDATE pawl.job SET due_at = now()");
+    /* 5 is an orphan of 2, which ends. */
+    testdb_exec(&s->db, CLAIM(C_TOKEN, "2"));
+    testdb_exec(&s->db, STEP("2", C_TOKEN, "spawn", TWO_CHILDREN));
+    testdb_exec(
+        &s->db,
+        "SELECT pawl.jobs_end('{2}', '{failed}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)");
+    assert_int_equal(count_of(s, "pawl.orphan"), 2);
+    assert_int_equal(testdb_int(&s->db, "SELECT pawl.orphans_end(10)"), 2);
+    assert_int_equal(count_of(s, "pawl.job"), 0);
+    assert_int_equal(count_of(s, "pawl.machine"), 0);
+    assert_int_equal(count_of(s, "pawl.job_option"), 0);
+    testdb_exec(&s->db, "RESET ROLE");
+    assert_text(s,
+                "SELECT string_agg(id || ' ' || state, ', ' ORDER BY id) FROM pawl.history",
+                "1 failed, 2 failed, 3 done, 4 cancelled, 5 cancelled, 6 cancelled");
+    as(s, "pawl_server");
+    testdb_exec(&s->db, "SELECT pawl.retry(1), pawl.machine_restart(2, 's', 'y')");
+    testdb_exec(&s->db,
+                "SELECT pawl.machine_restart(max(id), 't') FROM pawl.job;"
+                "SELECT pawl.cancel(id, 'me') FROM pawl.job");
+    testdb_exec(&s->db,
+                "BEGIN; SELECT pawl.job_start_at(pawl.enqueue('k', queue => 'q'), 's'); COMMIT;"
+                "SELECT pawl.cancel(id, 'me') FROM pawl.job");
+    assert_int_equal(count_of(s, "pawl.history"), 9);
+    assert_int_equal(count_of(s, "pawl.machine"), 0);
+}
+
 static void no_role_gets_further(void **state)
 {
     struct store *s = *state;
@@ -279,12 +368,22 @@ static void no_role_gets_further(void **state)
          " VALUES ('q', 'k', '', gen_random_uuid())"},
         {"pawl_producer", "SELECT pawl.cancel(1)"},
         {"pawl_producer", "SELECT pawl.retry(1)"},
-        {"pawl_producer", "SELECT pawl.job_end(1, 'done', 'me')"},
+        {"pawl_producer",
+         "SELECT pawl.jobs_end('{1}', '{done}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)"},
+        {"pawl_producer", "SELECT pawl.cancel_idle(1, 'me')"},
+        {"pawl_producer", "SELECT pawl.job_start_at(1, 's')"},
+        {"pawl_producer",
+         "INSERT INTO pawl.job (queue, kind, payload, is_machine) VALUES ('q', 'k', '', true)"},
+        {"pawl_producer", "INSERT INTO pawl.machine (job_id, step) VALUES (1, 's')"},
+        {"pawl_producer", "INSERT INTO pawl.job_option (job_id, watched) VALUES (1, true)"},
+        {"pawl_producer", "SELECT FROM pawl.job_option"},
+        {"pawl_producer", "SELECT state FROM pawl.machine"},
         {"pawl_producer", "SELECT pawl.guard_maintain()"},
         {"pawl_producer", "INSERT INTO pawl.guard VALUES (gen_random_uuid(), 1, 0)"},
         {"pawl_producer", "DELETE FROM pawl.guard"},
         {"pawl_producer", "INSERT INTO pawl.queue_producer VALUES ('q', 'pawl_enqueuer')"},
-        {"pawl_producer", "UPDATE pawl.job SET watched = true"},
+        {"pawl_producer", "UPDATE pawl.job SET has_options = true"},
+        {"pawl_producer", "UPDATE pawl.job_option SET watched = true"},
         {"pawl_enqueuer", "INSERT INTO pawl.job (queue, kind, payload) VALUES ('q', 'k', '')"},
         {"pawl_enqueuer", "SELECT pawl.enqueue('k')"},
         {"pawl_enqueuer", "SELECT pawl.enqueue('k', unique_key => 'x')"},
@@ -294,11 +393,28 @@ static void no_role_gets_further(void **state)
         {"pawl_enqueuer", "INSERT INTO pawl.queue_producer VALUES ('q', 'pawl_enqueuer')"},
         {"pawl_enqueuer", "SELECT payload FROM pawl.job"},
         {"pawl_enqueuer", "SELECT FROM pawl.jobs"},
+        {"pawl_enqueuer", "SELECT FROM pawl.job_option"},
+        {"pawl_enqueuer", "SELECT FROM pawl.machine"},
+        {"pawl_enqueuer", "INSERT INTO pawl.job_option (job_id) VALUES (1)"},
+        {"pawl_enqueuer", "SELECT pawl.children_let_go(1, NULL, true)"},
         {"pawl_reader", "SELECT pawl.enqueue('k')"},
         {"pawl_reader", "SELECT pawl.cancel(1)"},
         {"pawl_reader", "SELECT pawl.assert_claim(1, gen_random_uuid())"},
         {"pawl_worker", "SELECT pawl.enqueue('k')"},
         {"pawl_worker", "SELECT pawl.cancel(1)"},
+        {"pawl_worker", "SELECT pawl.cancel_idle(1, 'me')"},
+        {"pawl_worker", "SELECT pawl.children_cancel('{1}')"},
+        {"pawl_worker", "SELECT pawl.job_start_at(1, 's')"},
+        {"pawl_worker", "SELECT pawl.retry_put(1, NULL, 1, 1)"},
+        {"pawl_worker", "DELETE FROM pawl.orphan"},
+        {"pawl_worker", "UPDATE pawl.job SET deadline_at = NULL"},
+        {"pawl_worker", "UPDATE pawl.job SET parent_id = 1"},
+        {"pawl_worker", "UPDATE pawl.job SET join_of = NULL"},
+        {"pawl_server", "DELETE FROM pawl.orphan"},
+        {"pawl_server", "SELECT pawl.children_cancel('{1}')"},
+        {"pawl_reader", "SELECT pawl.claims_sweep(1, NULL, 0)"},
+        {"pawl_reader", "UPDATE pawl.machine SET step = 's'"},
+        {"pawl_reader", "DELETE FROM pawl.job_option"},
         {"pawl_worker", "UPDATE pawl.job SET lane = 'l'"},
         {"pawl_server", "INSERT INTO pawl.guard VALUES (gen_random_uuid(), 1, 0)"},
         {"pawl_worker",
@@ -424,6 +540,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         store_test(every_statement_is_for_the_roles_its_header_names),
         store_test(each_role_can_do_its_work),
+        store_test(each_role_can_do_what_functions_do),
         store_test(no_role_gets_further),
         store_test(nothing_is_granted_to_public),
         store_test(functions_of_the_owner_pin_their_search_path),

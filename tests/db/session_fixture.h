@@ -159,8 +159,10 @@ static inline void taken_read(struct taken *taken, PGresult *r)
     assert_true(taken->n <= JOBS_MAX);
     for (size_t i = 0; i < taken->n; i++) {
         job_claim_row(r, (int)i, &taken->asked, &taken->jobs[i]);
-        if (job_claim_machine(r, (int)i, &taken->machines[i]))
+        if (job_claim_has_machine(r, (int)i)) {
+            job_claim_machine(r, (int)i, &taken->machines[i]);
             taken->jobs[i].machine = &taken->machines[i];
+        }
     }
 }
 
@@ -233,7 +235,7 @@ static inline const struct stmt *mends(struct sessions *t)
 
 static inline const struct stmt *sweeps(struct sessions *t)
 {
-    claim_sweep_bind(begin(t->s), 20, NULL);
+    claim_sweep_bind(begin(t->s), 20, NULL, 0);
     return STMT(claim_sweep);
 }
 
@@ -254,8 +256,8 @@ static inline void enqueue_in(struct sessions *t, const char *lane, int n)
 
     snprintf(sql,
              sizeof(sql),
-             "INSERT INTO pawl.job (queue, kind, payload, priority, lane, riders, max_attempts)"
-             " SELECT 'q', 'k', '{}', 14, '%s', 1, 3 FROM generate_series(1, %d)",
+             "INSERT INTO pawl.job (queue, kind, payload, priority, lane, max_attempts)"
+             " SELECT 'q', 'k', '{}', 4, '%s', 3 FROM generate_series(1, %d)",
              lane,
              n);
     testdb_exec(&t->s->db, sql);
@@ -267,7 +269,7 @@ static inline void enqueue_in(struct sessions *t, const char *lane, int n)
     "pawl.job WHERE token IS NULL AND due_at <= clock_timestamp()"
 #define BEHIND                                                         \
     "SELECT coalesce(string_agg(id::text, ',' ORDER BY id), '') FROM " \
-    "pawl.job WHERE token IS NULL AND waits_for = 2 AND due_at = 'infinity'"
+    "pawl.job WHERE token IS NULL AND waits_for = 'lane' AND due_at = 'infinity'"
 #define HOLDERS \
     "SELECT coalesce(string_agg(name || holders::text, ' ' ORDER BY name), '') FROM pawl.lane"
 

@@ -215,7 +215,7 @@ static inline bool sweep_on(struct store *s, PGconn *conn, int32_t limit, char *
     bool lanes;
     bool more;
 
-    claim_sweep_bind(begin(s), limit, NULL);
+    claim_sweep_bind(begin(s), limit, NULL, 0);
     PGresult *r = run_on(s, conn, STMT(claim_sweep));
     int n_jobs = claim_sweep_said(r, &lanes, &more);
 

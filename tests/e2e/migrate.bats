@@ -19,7 +19,7 @@ schemas()
     empty_db
     run_pawl db migrate --dry-run
     assert_status 0
-    assert_line '-- migration 0001_foundation'
+    assert_line '-- migration 0001_baseline'
     assert_output_contains 'CREATE TABLE pawl.job ('
     assert_stderr_contains 'would be applied'
     [ "$(schemas)" = 0 ]
@@ -29,7 +29,7 @@ schemas()
     empty_db
     run_pawl db migrate
     assert_status 0
-    assert_line 'applying 0001_foundation'
+    assert_line 'applying 0001_baseline'
     assert_stderr_contains "applied to database \"$DATABASE\""
     run_pawl db migrate
     assert_status 0
@@ -51,7 +51,7 @@ schemas()
     for i in $pids; do
         wait "$i"
     done
-    [ "$(cat out.? | grep -c '^applying 0001_foundation')" = 1 ]
+    [ "$(cat out.? | grep -c '^applying 0001_baseline')" = 1 ]
     [ "$(db_sql 'SELECT count(*) FROM pawl.migration WHERE version = 1')" = 1 ]
 }
 
@@ -67,12 +67,12 @@ schemas()
     server_sql "DROP ROLE $role"
 }
 
-@test "a migration that is not ours is not built upon" {
+@test "another baseline is not built upon" {
     fresh_db
     db_sql "UPDATE pawl.migration SET checksum = 'other' WHERE version = 1"
     run_pawl db migrate
     assert_status 7
-    assert_stderr_contains 'migration 1 of this database is not the one this pawl was built with'
+    assert_stderr_contains 'the schema of this database was made by a pre-release of pawl'
     run_pawl enqueue k
     assert_status 7
 }

@@ -93,7 +93,6 @@ static const char *op_of(const struct stmt *stmt)
     case STMT_job_claim_lanes:
         return "claim";
     case STMT_job_settle:
-    case STMT_job_settle_children:
     case STMT_job_settle_done:
     case STMT_job_settle_next:
     case STMT_job_settle_step:
@@ -119,7 +118,7 @@ struct params *__wrap_batch_add(struct batch *batch, const struct stmt *stmt)
     }
     if (being_made->op == NULL)
         being_made->op = op_of(stmt);
-    if (stmt->id == STMT_job_settle_done || stmt->id == STMT_job_settle_children)
+    if (stmt->id == STMT_job_settle_done)
         being_made->done.answer = being_made->n_statements;
     else if (stmt->id == STMT_job_settle)
         being_made->others.answer = being_made->n_statements;

@@ -5,7 +5,7 @@ import os
 import random
 
 from balancer import Balancer
-from plant import PLANTS, apply, functions
+from plant import PLANTS, apply, files, functions
 from proxy import Proxy
 from stage import DATABASE, Actor, Pooler, throwaway
 
@@ -49,7 +49,7 @@ class Cast:
 
     def program(self, name):
         """With the planted bug, if it is in this one."""
-        planted = self.plant and PLANTS[self.plant].edits and not functions(self.plant) and PLANTS[self.plant].program == name
+        planted = self.plant and files(self.plant) and PLANTS[self.plant].program == name
         return f'{self.options.build}/tests/fault/{name}' + ('_' + self.plant if planted else '')
 
     def conninfo(self, directory):

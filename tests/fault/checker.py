@@ -28,7 +28,7 @@ from relations import CLAIMS, DOUBLE, LOST, OTHER
 
 TERMINAL = {'done', 'failed', 'cancelled'}
 STEPS = {'job_settle_next', 'job_settle_step'}
-SETTLES = {'job_settle', 'job_settle_children', 'job_settle_done', *STEPS}
+SETTLES = {'job_settle', 'job_settle_done', *STEPS}
 SWEEPS = {'claim_sweep', 'claim_sweep_park'}
 ENQUEUES = {'job_enqueue_rich', 'job_enqueue_once'}
 CANCELS = {'job_cancel', None}  # None: at its commit, when the job ran at first and then did not
@@ -383,7 +383,8 @@ class Checker:
             what = 'still claimed' if job['token'] else 'still waiting'
             self.found(11, f'job {job["id"]} ({job["key"]}) is {what} after attempt {job["attempt"]}')
         for row in self.history.relics:
-            self.found(11, f'a {row["what"]} is left of job {row["job_id"]}, which is over')
+            a = 'an' if row['what'][0] in 'aeiou' else 'a'
+            self.found(11, f'{a} {row["what"]} is left of job {row["job_id"]}, which is over')
 
 
 def check(history, lease_ms):

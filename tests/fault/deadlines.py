@@ -6,7 +6,7 @@ from lanes import CLAIMS
 
 LOST, DOUBLE, OTHER = 'lost', 'double', 'other'
 SLACK_US = 1000
-WAITS = (2, 3, 4)  # for its lane, a signal, children
+WAITS = ('lane', 'signal', 'children')
 
 
 def check(history, found):

@@ -67,7 +67,7 @@ def clan(s, children, claim_ms, at=0, flags=0, due_ms=None, shown='', over_ms=20
             family_child(s, at_ms, job, state)
     for n, (at_ms, _) in enumerate(children):
         if at_ms is None and seen_to_ms is not None:
-            s.row(over_ms, 'children_end', 'orphan', 'INSERT', id=2 + n, parent_id=1)
+            s.row(over_ms, 'job_settle', 'orphan', 'INSERT', id=2 + n, parent_id=1)
             s.row(seen_to_ms, 'lanes_mend', 'orphan', 'DELETE', id=2 + n, parent_id=1)
         if at_ms is None:
             family_child(s, left_ms or over_ms + 10, 2 + n, 'done', left_ms is not None)

@@ -72,7 +72,7 @@ class History:
         self.finished = []  # id, key, state, attempt, max_attempts, parent_id, kind, result, late: its deadline had passed
         self.claims = []    # token, expired
         self.relics = []    # what, job_id: of jobs that are not there any more
-        self.trace = []     # as soak.trace, in its order; times in µs; commit_us
+        self.trace = []     # as soak.trace, in its order, side rows put into those of their jobs (merged); times in µs; commit_us
         self.seen_us = SEEN_US
 
     def of(self, op):
@@ -118,6 +118,33 @@ class History:
                 row = json.loads(line)
                 getattr(self, row.pop('table')).append(row)
         self.trace.sort(key=lambda row: row['seq'])
+        self.trace = merged(self.trace)
+
+
+# Of a job, and not in its row: those of pawl.machine change, its unique key does not.
+MACHINE = ('joins', 'wait_until_us', 'awaits', 'step', 'kids', 'join_at', 'join_flags')
+
+
+def merged(trace):
+    """The trace as if a job were one row. What its machine says is put into each of its rows: as it was after whatever was written
+    before, for a machine is changed before its job, and goes after it. A change of a machine by itself becomes one of the job; not
+    where a step goes on (job_settle_step), which writes both."""
+    guards = {row['id']: row['guard'] for row in trace if row['what'] == 'option' and row['guard'] is not None}
+    machines = {}
+    rows = []
+    for row in trace:
+        job = row['id']
+        if row['what'] == 'machine' and row['op'] == 'DELETE':
+            machines.pop(job, None)
+        elif row['what'] == 'machine':
+            machines[job] = {name: row[name] for name in MACHINE}
+            if row['attempt'] is not None and row['statement'] != 'job_settle_step':
+                rows.append({**row, 'what': 'job', 'op': 'UPDATE', 'guard': guards.get(job)})
+        elif row['what'] == 'job':
+            rows.append({**row, **machines.get(job, {}), 'guard': guards.get(job)})
+        elif row['what'] != 'option':
+            rows.append(row)
+    return rows
 
 
 def split(text):
@@ -144,6 +171,9 @@ DUMP = [
            SELECT 'relics' AS "table", l.what, l.job_id
            FROM (SELECT 'signal' AS what, job_id FROM pawl.signal UNION ALL
                  SELECT 'result', parent_id FROM pawl.child UNION ALL
+                 SELECT 'machine', job_id FROM pawl.machine UNION ALL
+                 SELECT 'option', job_id FROM pawl.job_option UNION ALL
+                 SELECT 'orphan', child_id FROM pawl.orphan UNION ALL
                  SELECT 'lease', job_id FROM pawl.held) AS l
            WHERE NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = l.job_id)) AS r""",
     """SELECT row_to_json(r) FROM (

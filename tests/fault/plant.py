@@ -4,7 +4,7 @@ usage: plant.py NAME OUTPUT.c EMBED-SQL FILE...
 
 FILE: the sources that OUTPUT is made from: all statements of sql/query, or one C file. A plant that no longer applies
 because the source has changed fails the build: a checker that is no longer checked is worth nothing. Bugs in functions of
-the database need no worker of their own: they are put into the database of the run.
+the database need no worker of their own: they are put into the database of the run (pawl.NAME).
 """
 
 import collections
@@ -29,17 +29,15 @@ UNFINISHED = {1, 11}
 PLANTS = {name: Plant(*plant) for name, plant in {
     # No bug: what is found here would be found with any.
     'nothing': ([], (), ['kill_worker', 'freeze']),
-    'no_fence': ([('job_settle.sql', r'\n\s+AND j\.token = [^\n]+', ''),
-                  ('job_settle.sql', r'ON j\.id = i\.id AND j\.token = i\.token', 'ON j.id = i.id'),
+    'no_fence': ([('pawl.jobs_settle', r'ON j\.id = i\.id AND j\.token = i\.token', 'ON j.id = i.id'),
                   ('job_settle_done.sql', r'\n\s+AND j\.token = [^\n]+', '')],
                  (5,), ['freeze']),
     'send_before_commit': ([('ending.c', r'if \(batch->failed\) \{\n(\s+)end_failed',
                              r'if (batch->failed && !all_answered(batch)) {\n\1end_failed')],
                            (4, 5), ['refuse_commits']),
-    'reap_by_id': ([('claim_sweep.sql', r' AND j\.token = e\.token', ''),
-                    ('claim_sweep.sql', r' AND j\.token = l\.token', '')],
+    'reap_by_id': ([('pawl.claims_sweep', r' AND j\.token = c\.token(\s+FOR UPDATE OF j)', r'\1')],
                    (2,), ['kill_worker', 'freeze'], 'soak_worker', 10, 20, (0.4, 1), False, 4),
-    'reap_alive': ([('claim_sweep.sql', r'c\.lease_until < pg_catalog\.clock_timestamp\(\)',
+    'reap_alive': ([('pawl.claims_sweep', r'c\.lease_until < pg_catalog\.clock_timestamp\(\)',
                      "c.lease_until < pg_catalog.clock_timestamp() + interval '1 hour'")],
                    (2,), []),
     'never_shrinks': ([('sweep.c', r'sweep->most > 1 \? sweep->most / 2 : 1', 'sweep->most')],
@@ -47,50 +45,80 @@ PLANTS = {name: Plant(*plant) for name, plant in {
                       'has expired, and nobody swept it'),
     'claim_taken': ([('job_claim.sql', r'AND c\.token IS NULL', '')], (2,), []),
     'attempts_stand_still': ([('job_claim.sql', r'attempt = j\.attempt \+ 1', 'attempt = j.attempt')], (3,), []),
-    'failed_forgotten': ([('job_settle.sql', r"(FROM gone AS g)", r"FROM (SELECT * FROM gone WHERE state <> 'failed') AS g")],
+    'failed_forgotten': ([('pawl.jobs_end', r'WHERE (coalesce\(q\.keep_days, 7\) > 0 OR o\.watched)',
+                           r"WHERE (\1) AND g.state <> 'failed'")],
                          (1,), [], 'soak_worker', 4, None, None, False, 1.5, 'was acknowledged and is gone'),
-    'lane_let_in': ([('job_claim_lanes.sql', r'OR w\.rank <= d\.room', 'OR w.rank <= d.room + 1')], (6,), []),
+    # What writers commit late is looked for as if they had ended; without the look at everything, which would find it after all.
+    'safe_too_early': ([('marks.c', r'uint64_t ended = writers_seen\([^;]+;', 'uint64_t ended = 0;'),
+                        ('marks.c', r'm->oldest = writers_oldest', 'm->oldest = 0 * writers_oldest'),
+                        ('marks.c', r'\n    look_below_any\(c, now_us\);', '')],
+                       (11,), [], 'soak_worker', 20, 12, None, False, 1.5, 'is still waiting after attempt 0',
+                       # Commits that take longer than two polls.
+                       """CREATE CONSTRAINT TRIGGER later AFTER INSERT ON pawl.job DEFERRABLE INITIALLY DEFERRED
+                          FOR EACH ROW WHEN (new.id % 40 = 0) EXECUTE FUNCTION soak.slow('1.5')"""),
+    'low_passes_live': ([('claim_low.sql', r'SELECT pg_catalog\.min[^\n]+',
+                          'SELECT NULL::int8 AS seq WHERE $1::int8 IS NOT NULL AND $2::int8 IS NOT NULL'),
+                         ('claim_low_load.sql', r'SELECT l\.seq FROM',
+                          "SELECT greatest(l.seq, pg_catalog.pg_sequence_last_value('pawl.claim_seq_seq')) AS seq FROM")],
+                        (11,), ['kill_worker'], 'soak_worker', 10, 8, None, False, 1.5,
+                        'has expired, and nobody swept it'),
+    # The job is written down as over, and stays.
+    'ended_twice': ([('pawl.jobs_end', r'DELETE FROM pawl\.job AS j\s+USING input AS e', 'UPDATE pawl.job AS j SET token = NULL FROM input AS e')],
+                    (5,), [], 'soak_worker', 4, None, None, False, 1.5, 'ended for the second time'),
+    'lane_let_in': ([('pawl.claim_lanes', r'WHEN r\.rank > rooms\[r\.lane\] THEN', 'WHEN r.rank > rooms[r.lane] + 1 THEN')], (6,), []),
     'guard_ignored': ([('pawl.guard_take', r'IF \(CASE WHEN held\.live_id', 'IF false AND (CASE WHEN held.live_id')],
                       (7,), []),
     'winner_unnamed': ([('pawl.guard_take', r'RETURN held\.job_id', 'RETURN new_id')], (7,), []),
-    'child_counted_twice': ([('job_settle.sql', r'p\.children_left - f\.n', 'p.children_left - 2 * f.n'),
-                             ('job_settle_children.sql', r'p\.children_left - f\.n', 'p.children_left - 2 * f.n')], (8,), []),
-    'child_results_kept': ([('job_settle_step.sql', r'WHERE m\.progress AND m\.riders & 32 <> 0', 'WHERE false')], (8,), []),
-    'consume_dropped': ([('job_settle_step.sql', r'AND u\.progress AND s\.key IS NULL', 'AND false'),
-                         ('job_settle_step.sql', r'consumed = s\.consumed OR u\.progress', 'consumed = s.consumed'),
-                         ('job_settle_step.sql', r'AND NOT \(u\.progress AND s\.key IS NULL\)', '')],
+    'child_counted_twice': ([('pawl.jobs_end', r'p\.children_left - c\.n', 'p.children_left - 2 * c.n')], (8,), []),
+    'child_results_kept': ([('pawl.machines_settle', r"AND i\.progress AND i\.outcome <> 'wait'", 'AND false')], (8,), []),
+    'consume_dropped': ([('pawl.machines_settle', r'AND u\.progress AND s\.key IS NULL', 'AND false'),
+                         ('pawl.machines_settle', r'consumed = s\.consumed OR u\.progress', 'consumed = s.consumed'),
+                         ('pawl.machines_settle', r'AND NOT \(u\.progress AND s\.key IS NULL\)', '')],
                         (9,), []),
-    'wake_up_lost': ([('job_settle_step.sql', r'coalesce\(j\.inbox, 0\) > i\.seen\s+OR EXISTS', 'EXISTS')], (9,), []),
-    'quorum_early': ([('job_settle.sql', r'p\.children_left - f\.n <= p\.join_at', 'p.children_left - f.n <= p.join_at + 1'),
-                      ('job_settle_children.sql', r'p\.children_left - f\.n <= p\.join_at',
-                       'p.children_left - f.n <= p.join_at + 1')], (8,), []),
-    'rest_not_cancelled': ([('pawl.children_end', r'IF cancel THEN', 'IF false THEN')], (8,), []),
-    'results_left': ([('settle_riders.c', r'(return machine != NULL && machine->children_left > 0);',
-                       r'\1 && machine->children_cancel;')], (8,), [], 'soak_worker', 10, 20, None, False, 1.5, '',
-                     # The child ends while its parent's settle waits for the row that it has locked.
-                     """CREATE CONSTRAINT TRIGGER slower AFTER INSERT ON pawl.child DEFERRABLE INITIALLY DEFERRED
-                        FOR EACH ROW EXECUTE FUNCTION soak.slow('0.03')"""),
-    'overtaken': ([('job_claim_lanes.sql', r'AND NOT \(d\.strict AND EXISTS', 'AND NOT (false AND EXISTS')], (6,), [],
-                  'soak_worker', 4, 8),
-    'rate_doubled': ([('job_claim_lanes.sql', r'l\.tokens \+ l\.rate_per_s', 'l.tokens + 2 * l.rate_per_s')],
+    # The wait begins after a look at the inbox that is not looked at: what came since the claim wakes nobody.
+    'wake_up_lost': ([('pawl.machines_settle', r'WHEN g\.more_came\s+OR EXISTS', 'WHEN false AND EXISTS')], (9,), []),
+    'quorum_early': ([('pawl.jobs_end', r'p\.children_left <= p\.join_at', 'p.children_left <= p.join_at + 1')], (8,), []),
+    # Children of an earlier join, which its parent did not wait for, count for the present one.
+    'joins_mixed': ([('pawl.jobs_end', r'AND p\.joins = c\.join_of AND', 'AND'),
+                     ('pawl.jobs_end', r' AND p\.joins = g\.join_of', '')], (8,), [], 'soak_worker', 4, 8),
+    'rest_not_cancelled': ([('pawl.children_let_go', r'IF cancel THEN', 'IF false THEN'),
+                            ('pawl.jobs_end', r'WHERE m\.cancel_rest AND', 'WHERE false AND')], (8,), []),
+    'orphans_forgotten': ([('pawl.orphans_end', r"IF noted = '{}' THEN", 'IF true THEN')], (11,), [], 'soak_worker', 4, None, None,
+                          False, 1.5, 'an orphan is left'),
+    'results_left': ([('pawl.jobs_end', r'WHERE c\.parent_id = m\.job_id AND m\.joins > 0', 'WHERE false')], (11,), [],
+                     'soak_worker', 4, None, None, False, 1.5, 'a result is left'),
+    'machine_left': ([('pawl.jobs_end', r'WHERE g\.is_machine AND m\.job_id = g\.id', 'WHERE g.is_machine AND m.job_id = g.id AND m.joins > 0')],
+                     (11,), [], 'soak_worker', 4, None, None, False, 1.5, 'a machine is left'),
+    'overtaken': ([('pawl.claim_lanes', r'WHEN ordered\[r\.lane\] THEN NOT EXISTS', 'WHEN false THEN NOT EXISTS')], (6,), [],
+                  'soak_worker', 4, None, None, False, 1.5, '',
+                  # Later ones are more urgent, and more than a claim takes. A machine that is busy has no crowd of its own.
+                  """INSERT INTO pawl.job (queue, kind, payload, priority, lane)
+                     SELECT 'alpha', 'plain', convert_to('s0.' || g || ' 5', 'UTF8'), g / 201 * 9, 'row' || g % 20
+                     FROM generate_series(1, 400) AS g"""),
+    'rate_doubled': ([('pawl.lane_tokens', r'rate_per_s \* date_part', '2 * rate_per_s * date_part')],
                      (6,), [], 'soak_worker', 4, 12),
-    'deadline_ignored': ([('pawl.machine_line', r'deadline_at <= now\(\)', 'false')], (12,), []),
+    'deadline_ignored': ([('pawl.machine_view', r'deadline_at <= pg_catalog\.now\(\)', 'false')], (12,), []),
     # In a server.
     'served_before_commit': ([('ending.c', r'if \(batch->failed\) \{\n(\s+)end_failed',
                                r'if (batch->failed && !all_answered(batch)) {\n\1end_failed')],
                              (4, 5), ['refuse_commits'], 'soak_server'),
     'ticket_ignored': ([('job_held.sql', r'\n\s+AND pg_catalog\.substr\(i\.ticket, 4\) = pawl\.ticket\([^\n]+', '')],
                        (5,), ['freeze_remote'], 'soak_server'),
-    'lease_forgotten': ([('claim_sweep.sql', r'WHERE \(l\.id, l\.token\) NOT IN [^\n]+', 'WHERE true')],
+    'lease_forgotten': ([('pawl.claims_sweep', r'WHERE NOT EXISTS (\(SELECT FROM pawl\.held AS h WHERE h\.job_id = f\.id[^\n]+)', r'WHERE true')],
                         (2,), ['abandon_serve'], 'soak_server', 4, 12, (0.8, 1.6), True),
-    'no_sweep': ([('claim_sweep.sql', r'WHERE e\.before < \$1::int4', 'WHERE false')], (11,), ['kill_worker'],
+    'no_sweep': ([('pawl.claims_sweep', r'WHERE e\.before < most;', 'WHERE false;')], (11,), ['kill_worker'],
                  'soak_worker', 4, None, None, False, 1.5, 'has expired, and nobody swept it'),
 }.items()}
 
 
 def functions(name):
-    """Functions of the database that the bug is in; a worker with it is built only if there is none."""
+    """Functions of the database that the bug is in."""
     return sorted({place for place, _, _ in PLANTS[name].edits if place.startswith('pawl.')})
+
+
+def files(name):
+    """Sources that the bug is in: there is a program with it."""
+    return {place for place, _, _ in PLANTS[name].edits} - set(functions(name))
 
 
 def apply(name, path, text):
@@ -105,7 +133,7 @@ def apply(name, path, text):
 
 
 def main(name, output, embed_sql, *paths):
-    missing = {file for file, _, _ in PLANTS[name].edits} - {os.path.basename(path) for path in paths}
+    missing = files(name) - {os.path.basename(path) for path in paths}
     if missing:
         sys.exit(f'plant.py: {name}: not among the sources: {", ".join(sorted(missing))}')
     texts = []

@@ -5,7 +5,8 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from story import DOUBLE, LOST, case, tap  # noqa: E402
+from history import merged  # noqa: E402
+from story import DOUBLE, LOST, Story, case, tap  # noqa: E402
 
 
 # --- 3 and 4: machines that keep their claim
@@ -52,6 +53,49 @@ case('a step of unknown fate that was sent again passes', sticky_unknown)
 case('4: a step that is started twice is seen', sticky, (4, DOUBLE))
 case('4: a step that is started before its commit is known is seen', sticky_before_answer, (4, DOUBLE))
 case('2: a step that was to give up its claim and did not is seen', step_keeps_claim, (2, 'other'))
+
+
+# --- what is in side rows is put into those of the job
+
+def machine(s, at_ms, op='UPDATE', statement='job_settle_next', **columns):
+    s.row(at_ms, statement, 'machine', op, id=1, **columns)
+
+
+def told_apart(s, starts=1):
+    """A step goes on at once: of the job nothing changes. Then it ends, and its machine goes after it."""
+    s.enqueue(0, 1)
+    s.row(1, 'job_enqueue_rich', 'option', 'INSERT', id=1, guard='g')
+    s.claim(10, 'a', 1, 1, 't1')
+    s.call('a', 20, 'settle', '1:t1:stick', 'ok', '1:t1:stuck')
+    machine(s, 21, token='t1', old_token='t1', attempt=1, old_attempt=1, step='two', joins=2)
+    for i in range(starts):
+        s.say('a', 25 + i, 'start 1 1 t1')
+    s.settle(30, 'a', 1, 1, 't1')
+    machine(s, 31, 'DELETE', 'job_settle', step='two', joins=2)
+
+
+def side_rows(s, starts=1):
+    told_apart(s, starts)
+    s.history.trace = merged(s.history.trace)
+
+
+def merges(s):
+    """As which rows of the job."""
+    told_apart(s)
+    machine(s, 40, statement='job_settle_step', token='t2', old_token='t2', attempt=0, old_attempt=0, step='three')
+    s.row(40, 'job_settle_step', 'job', 'UPDATE', id=1, old_token='t2', attempt=0, old_attempt=1)
+    rows = merged(s.history.trace)
+    return [(row['op'], row['statement'], row['step'], row['joins'], row['guard']) for row in rows if row['what'] == 'job']
+
+
+story = Story()
+found = merges(story)
+tap.result('rows of a job say what its machine and its options said', [] if found == [
+    ('INSERT', 'job_enqueue', None, None, 'g'), ('UPDATE', 'job_claim', None, None, 'g'),
+    ('UPDATE', 'job_settle_next', 'two', 2, 'g'), ('DELETE', 'job_settle', 'two', 2, 'g'),
+    ('UPDATE', 'job_settle_step', 'three', None, 'g')] else [str(found)])
+case('a machine that goes on at once and changes nothing of its job passes', side_rows)
+case('4: a step of such a machine that is started twice is seen', lambda s: side_rows(s, 2), (4, DOUBLE))
 
 
 # --- 7
@@ -147,7 +191,7 @@ def deadline(s, deadline_ms, claim_ms=40, due_ms=40, start=True, late=False):
     until = {'deadline_us': deadline_ms * 1000}
     s.enqueue(0, 1, **until)
     s.claim(10, 'a', 1, 1, 't1', **until)
-    s.step(20, 'a', 1, 1, 't1', 'await', waits_for=3, due_us=due_ms and due_ms * 1000, **until)
+    s.step(20, 'a', 1, 1, 't1', 'await', waits_for='signal', due_us=due_ms and due_ms * 1000, **until)
     s.claim(claim_ms, 'b', 1, 1, 't2', start=start, **until)
     s.settle(claim_ms + 10, 'b', 1, 1, 't2', 'failed' if late else 'done', **until)
     s.history.finished[-1]['late'] = late

@@ -1,4 +1,4 @@
--- trace: what the database itself saw of every job, claim, lease of a single job, finished job and signal, for the checker; and knobs. Runs after the
+-- trace: what the database itself saw of every job, its side rows, claim, lease of a single job, finished job and signal, for the checker; and knobs. Runs after the
 -- migrations, in the soak test's own database. A trace row is written by the transaction it is about, so it is there
 -- exactly when that was committed; rows of one job are in the order of their commits, because the job is locked meanwhile.
 CREATE SCHEMA soak;
@@ -10,7 +10,7 @@ CREATE TABLE soak.trace (
     since       timestamptz NOT NULL DEFAULT transaction_timestamp(), -- what now() is in it
     xid         xid NOT NULL DEFAULT pg_current_xact_id()::xid,
     statement   text,
-    what        text NOT NULL, -- job, claim, held, history, signal, lane, orphan
+    what        text NOT NULL, -- job, machine, option, claim, held, history, signal, lane, orphan
     op          text NOT NULL, -- INSERT, UPDATE, DELETE
     id          bigint,
     token       uuid,
@@ -30,12 +30,12 @@ CREATE TABLE soak.trace (
     wait_until  timestamptz,
     awaits      text[],
     step        text,
-    waits_for   smallint,
+    waits_for   text,
     deadline_at timestamptz,
     join_of     integer,     -- of a child: which spawn of its parent made it
     kids        integer,     -- of a parent: children that are left, and how many may be when it goes on
     join_at     integer,
-    join_flags  smallint,
+    join_flags  integer,     -- 1 the first failure ends the join, 2 the rest is cancelled
     let_go      boolean,     -- of a lease of its own: that of the claim does not count any more
     holders     bigint[],    -- of a lane with a rate: who has a place
     -- of signals; id is that of the machine
@@ -56,16 +56,47 @@ DECLARE
     j pawl.job;
 BEGIN
     j := CASE tg_op WHEN 'DELETE' THEN old ELSE new END;
-    INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt, queue, lane, guard, parent_id,
-                            joins, due_at, wait_until, awaits, step, waits_for, deadline_at, join_of, kids, join_at, join_flags)
-    VALUES (soak.statement(), 'job', tg_op, j.id, new.token, old.token, new.attempt, old.attempt, j.queue, j.lane, j.guard,
-            j.parent_id, j.joins, j.due_at, j.wait_until, j.awaits, j.step, j.waits_for, j.deadline_at, j.join_of,
-            j.children_left, j.join_at, j.join_flags);
+    INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt, queue, lane, parent_id, due_at,
+                            waits_for, deadline_at, join_of)
+    VALUES (soak.statement(), 'job', tg_op, j.id, new.token, old.token, new.attempt, old.attempt, j.queue, j.lane,
+            j.parent_id, j.due_at, j.waits_for, j.deadline_at, j.join_of);
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.job
     FOR EACH ROW EXECUTE FUNCTION soak.trace_job();
+
+-- The side rows of a job. history.py puts what they say into the rows of their job; a machine that goes on at once changes
+-- nothing else, so the job as it is then is written here, too. Whoever changes one of them has locked the job.
+CREATE FUNCTION soak.trace_machine() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    m pawl.machine;
+    j pawl.job;
+BEGIN
+    m := CASE tg_op WHEN 'DELETE' THEN old ELSE new END;
+    SELECT * INTO j FROM pawl.job AS l WHERE l.id = m.job_id;
+    INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt, queue, lane, parent_id, due_at,
+                            waits_for, deadline_at, join_of,
+                            joins, wait_until, awaits, step, kids, join_at, join_flags)
+    VALUES (soak.statement(), 'machine', tg_op, m.job_id, j.token, j.token, j.attempt, j.attempt, j.queue, j.lane,
+            j.parent_id, j.due_at, j.waits_for, j.deadline_at, j.join_of,
+            nullif(m.joins, 0), m.wait_until, m.awaits, m.step, m.children_left, m.join_at,
+            m.fail_fast::integer + 2 * m.cancel_rest::integer);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.machine
+    FOR EACH ROW EXECUTE FUNCTION soak.trace_machine();
+
+CREATE FUNCTION soak.trace_option() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO soak.trace (statement, what, op, id, guard)
+    VALUES (soak.statement(), 'option', tg_op, coalesce(new.job_id, old.job_id), coalesce(new.guard, old.guard));
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.job_option
+    FOR EACH ROW EXECUTE FUNCTION soak.trace_option();
 
 CREATE FUNCTION soak.trace_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -155,7 +186,7 @@ CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR DELETE ON pawl.claim
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.refuse();
 CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON pawl.job
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION soak.refuse();
-CREATE CONSTRAINT TRIGGER refuse_step AFTER UPDATE ON pawl.job
+CREATE CONSTRAINT TRIGGER refuse_step AFTER UPDATE ON pawl.machine
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (old.step IS DISTINCT FROM new.step) EXECUTE FUNCTION soak.refuse();
 
 -- A sender takes its time between the delivery, when it has locked the machine's row, and its commit: a step that parks the

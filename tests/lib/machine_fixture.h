@@ -47,13 +47,15 @@ static inline int64_t new_job(struct fixture *f, const char *kind)
     return id;
 }
 
+#define MACHINES "pawl.job JOIN pawl.machine ON is_machine AND job_id = id"
+
 /* Whatever it waits for, the time is over. */
 static inline void hurry(struct fixture *f)
 {
-    testdb_exec(
-        &f->db,
-        "UPDATE pawl.job SET due_at = now(), wait_until = now() WHERE wait_until IS NOT NULL;"
-        "UPDATE pawl.job SET due_at = now() WHERE wait_until IS NULL AND isfinite(due_at)");
+    testdb_exec(&f->db,
+                "UPDATE pawl.machine SET wait_until = now() WHERE wait_until IS NOT NULL;"
+                "UPDATE pawl.job SET due_at = now() WHERE isfinite(due_at)"
+                " OR id IN (SELECT job_id FROM pawl.machine WHERE wait_until IS NOT NULL)");
 }
 
 /* Its state, its result if it has one, its newest error if it has one. */

@@ -97,7 +97,7 @@ static void a_state_has_a_limit(void **state)
     retry_late(f, "m");
     work(f, "m", do_large);
     assert_is(f, id, "retrying: the state has 1048577 bytes, and the limit is 1048576");
-    assert_int_equal(count_of(f, "pawl.job WHERE step = 'more' AND attempt = 1"), 1);
+    assert_int_equal(count_of(f, MACHINES " WHERE step = 'more' AND attempt = 1"), 1);
 }
 
 static enum pawl_outcome do_known(struct pawl_run *run, void *data)
@@ -194,10 +194,40 @@ static void a_wait_that_takes_too_long_is_no_failure(void **state)
     work(f, "m", do_await);
     assert_is(f, id, "waiting");
     assert_int_equal(
-        count_of(f, "pawl.job WHERE wait_until BETWEEN now() + '59 min' AND now() + '1 h'"), 1);
+        count_of(f, MACHINES " WHERE wait_until BETWEEN now() + '59 min' AND now() + '1 h'"), 1);
     hurry(f);
     work(f, "m", do_await);
     assert_is(f, id, "done: nobody called");
+}
+
+static enum pawl_outcome do_put_off(struct pawl_run *run, void *data)
+{
+    struct fixture *f = data;
+
+    count_in(f);
+    if (at_step(run, ""))
+        return pawl_run_await(run, "paid", "heard", NULL, 0, HOUR_MS);
+    if (at_step(run, "heard") && atomic_load(&f->n_runs) == 2)
+        return pawl_run_snooze(run, 0);
+    if (at_step(run, "heard"))
+        return go_on(run, "after", NULL);
+    EXPECT_RUN(run, at_step(run, "after") && !pawl_run_timed_out(run));
+    if (pawl_run_attempt(run) == 1)
+        return pawl_run_retry(run, 0, "from the database");
+    return pawl_run_done(run, NULL, 0);
+}
+
+/* Also of a wait that was over before its step was put off. */
+static void a_step_knows_nothing_of_an_earlier_wait(void **state)
+{
+    struct fixture *f = *state;
+    int64_t id = new_job(f, "m");
+
+    work(f, "m", do_put_off);
+    hurry(f);
+    work(f, "m", do_put_off);
+    assert_is(f, id, "done: from the database");
+    assert_int_equal(atomic_load(&f->n_runs), 5);
 }
 
 static enum pawl_outcome do_await_for_ever(struct pawl_run *run, void *data)
@@ -213,7 +243,7 @@ static void a_wait_without_a_timeout_lasts_until_it_is_cancelled(void **state)
     bool ended = false;
 
     work(f, "m", do_await_for_ever);
-    assert_int_equal(count_of(f, "pawl.job WHERE wait_until IS NULL AND due_at = 'infinity'"), 1);
+    assert_int_equal(count_of(f, MACHINES " WHERE wait_until IS NULL AND due_at = 'infinity'"), 1);
     OK(pawl_job_cancel(f->db.conn, id, NULL, &ended, &f->err));
     assert_true(ended);
     assert_is(f, id, "cancelled");
@@ -330,7 +360,7 @@ static void a_machine_goes_on_from_a_step_that_is_chosen(void **state)
     assert_int_equal(next, 77);
     OK(pawl_job_restart(f->db.conn, id, "chosen", "{\"n\":1}", &next, &f->err));
     assert_int_equal(next, id);
-    assert_int_equal(count_of(f, "pawl.job WHERE step = 'chosen'"), 1);
+    assert_int_equal(count_of(f, MACHINES " WHERE step = 'chosen'"), 1);
     OK(pawl_job_cancel(f->db.conn, id, NULL, NULL, &f->err));
     OK(pawl_job_restart(f->db.conn, id, "chosen", NULL, &next, NULL));
     assert_true(next > id);
@@ -386,6 +416,7 @@ int main(void)
         TEST(a_worker_gets_the_versions_it_knows),
         TEST(a_signal_is_shown_until_the_machine_goes_on),
         TEST(a_wait_that_takes_too_long_is_no_failure),
+        TEST(a_step_knows_nothing_of_an_earlier_wait),
         TEST(a_wait_without_a_timeout_lasts_until_it_is_cancelled),
         TEST(a_key_makes_a_signal_count_once),
         TEST(a_signal_arrives_with_its_transaction),

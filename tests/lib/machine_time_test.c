@@ -95,7 +95,8 @@ static void a_wait_ends_with_the_deadline(void **state)
     int64_t id = new_bounded(f, "m", HOUR_MS / 2, 0);
 
     assert_int_equal(
-        count_of(f, "pawl.job WHERE deadline_at = created_at + '30 min' AND step IS NULL"), 1);
+        count_of(f, "pawl.job WHERE deadline_at = created_at + '30 min' AND is_machine IS NULL"),
+        1);
     work(f, "m", do_await);
     assert_is(f, id, "waiting");
     let_an_hour_pass(f);

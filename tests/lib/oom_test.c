@@ -311,7 +311,8 @@ static int play_enqueue(struct fixture *f)
 static void check_conn(struct fixture *f)
 {
     assert_int_equal(PQtransactionStatus(f->db.conn), PQTRANS_IDLE);
-    testdb_exec(&f->db, "DELETE FROM pawl.job; DELETE FROM pawl.guard");
+    testdb_exec(&f->db,
+                "DELETE FROM pawl.job; DELETE FROM pawl.job_option; DELETE FROM pawl.guard");
 }
 
 static void producing(void **state)
@@ -346,7 +347,7 @@ static void prepare_machines(struct fixture *f)
 {
     testdb_exec(&f->db,
                 "DELETE FROM pawl.job; DELETE FROM pawl.claim; DELETE FROM pawl.history;"
-                "DELETE FROM pawl.signal; DELETE FROM pawl.child");
+                "DELETE FROM pawl.machine; DELETE FROM pawl.signal; DELETE FROM pawl.child");
     enqueue(f, "steps", 1);
     testdb_exec(&f->db, "SELECT pawl.signal(id, 'a') FROM pawl.job");
 }

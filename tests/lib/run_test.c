@@ -211,12 +211,13 @@ static enum pawl_outcome do_overrun(struct pawl_run *run, void *data)
 
 static void enqueue_with_timeout(struct fixture *f, const char *kind, int timeout_ms)
 {
-    char sql[256];
+    char sql[400];
 
     snprintf(sql,
              sizeof(sql),
-             "INSERT INTO pawl.job (queue, kind, payload, timeout_ms, retry_base_ms) VALUES"
-             " ('default', '%s', '', %d, 3600000)",
+             "WITH new AS (INSERT INTO pawl.job (queue, kind, payload, timeout_ms, has_options)"
+             "             VALUES ('default', '%s', '', %d, true) RETURNING id)"
+             " INSERT INTO pawl.job_option (job_id, retry_base_ms) SELECT id, 3600000 FROM new",
              kind,
              timeout_ms);
     testdb_exec(&f->db, sql);

@@ -41,12 +41,13 @@ static void let_one_die(struct fixture *f)
 
 static void enqueue_attempts(struct fixture *f, int max_attempts)
 {
-    char sql[256];
+    char sql[400];
 
     snprintf(sql,
              sizeof(sql),
-             "INSERT INTO pawl.job (queue, kind, payload, max_attempts, retry_base_ms) VALUES"
-             " ('default', 'abort', '', %d, 3600000)",
+             "WITH new AS (INSERT INTO pawl.job (queue, kind, payload, max_attempts, has_options)"
+             "             VALUES ('default', 'abort', '', %d, true) RETURNING id)"
+             " INSERT INTO pawl.job_option (job_id, retry_base_ms) SELECT id, 3600000 FROM new",
              max_attempts);
     testdb_exec(&f->db, sql);
 }

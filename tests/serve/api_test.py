@@ -30,7 +30,8 @@ def test_get_job():
         assert job.errors[0].at_us == 1767323045500000
         assert job.worker_id == 'worker 1' and job.attempt == 2 and job.finished_at_us > job.created_at_us > 0
         assert calls.GetJob(job_id=b).job.finished_at_us == 0
-        db.sql(f"UPDATE pawl.job SET progress = '40% half way' WHERE id = {b}")
+        db.sql(f"""UPDATE pawl.job SET has_options = true WHERE id = {b};
+                   INSERT INTO pawl.job_option (job_id, progress) VALUES ({b}, '40% half way')""")
         progress = calls.GetJob(job_id=b).job.progress
         assert (progress.percent, progress.note) == (40, 'half way')
         assert calls.code('GetJob', job_id=4711)[0] == 'NOT_FOUND'
@@ -72,7 +73,8 @@ def test_signal():
     with Database() as db, Served(db) as server, server.calls() as calls:
         job = calls.Enqueue(jobs=[pb.NewJob(kind='m')]).accepted[0].job_id
         assert not calls.Signal(job_id=job, name='early').woken
-        db.sql(f"UPDATE pawl.job SET riders = 16, waits_for = 3, due_at = 'infinity', awaits = '{{paid}}' WHERE id = {job}")
+        db.sql(f"""UPDATE pawl.job SET waits_for = 'signal', due_at = 'infinity' WHERE id = {job} AND is_machine;
+                   UPDATE pawl.machine SET awaits = '{{paid}}' WHERE job_id = {job}""")
         assert not calls.Signal(job_id=job, name='other', payload=b'1').woken
         assert calls.GetJob(job_id=job).job.state == pb.JOB_STATE_WAITING
         assert calls.Signal(job_id=job, name='paid', payload=payload({'by': 'me'}), idempotency_key='k').woken
@@ -117,7 +119,7 @@ def test_queues():
     with Database() as db, Served(db) as server, server.calls() as calls:
         calls.Enqueue(jobs=[pb.NewJob(kind='k', queue='a'), pb.NewJob(kind='k', queue='a', delay_ms=60000),
                             pb.NewJob(kind='k', queue='b')])
-        db.sql("UPDATE pawl.job SET riders = 16, waits_for = 3, due_at = 'infinity' WHERE queue = 'b'")
+        db.sql("UPDATE pawl.job SET waits_for = 'signal', due_at = 'infinity' WHERE queue = 'b'")
         assert not calls.PauseQueue(queue='a', reason='repairs').was_paused
         assert calls.PauseQueue(queue='a').was_paused
         assert 'repairs' in db.sql("SELECT paused_by FROM pawl.queue WHERE name = 'a'")

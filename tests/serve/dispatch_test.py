@@ -189,7 +189,7 @@ def test_progress_is_cut():
                 note = 'x' * shift + character * 400
                 whole = ('7% ' + note).encode()[:1000].decode(errors='ignore')
                 worker.beat(job, progress=[pb.JobProgress(job_id=job_id, token=job.token, percent=7, note=note)])
-                until(lambda: db.sql(f'SELECT progress FROM pawl.job WHERE id = {job_id}') == whole, 'the progress is seen', 20)
+                until(lambda: db.sql(f'SELECT progress FROM pawl.job_option WHERE job_id = {job_id}') == whole, 'the progress is seen', 20)
         worker.done(job)
 
 
@@ -200,7 +200,7 @@ def test_progress():
         job = worker.job()
         answer = worker.beat(job, progress=[pb.JobProgress(job_id=job_id, token=job.token, percent=40, note='half way')])
         assert not answer.lost_job_ids and answer.lease_until_us > time.time() * 1e6 + 10e6
-        until(lambda: db.sql(f'SELECT progress FROM pawl.job WHERE id = {job_id}') == '40% half way', 'the progress is seen')
+        until(lambda: db.sql(f'SELECT progress FROM pawl.job_option WHERE job_id = {job_id}') == '40% half way', 'the progress is seen')
         worker.done(job)
 
 

@@ -36,7 +36,8 @@ def test_fields():
         assert abs(rich.due_at_us / 1e6 - before - 60) < 30
         assert list(rich.tags) == ['t1', 't2'] and rich.lane == 'l' and rich.step == 'second'
         assert db.sql("SELECT timeout_ms, retry, retry_base_ms, retry_cap_ms, meta->>'trace', meta->>'correlation', "
-                      f"deadline_at = created_at + interval '1 hour' FROM pawl.job WHERE id = {ids[1]}") == \
+                      f"deadline_at = created_at + interval '1 hour' FROM pawl.job JOIN pawl.job_option ON has_options AND job_id = id "
+                      f'WHERE id = {ids[1]}') == \
             '5000|quadratic|10|20|00-1-2-01|order 7|t'
         assert db.sql(f'SELECT keep_ms FROM pawl.guard WHERE job_id = {ids[1]}') == '1000'
         assert data.payload == b'\x00\xff' and data.priority == 0

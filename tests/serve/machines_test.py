@@ -102,7 +102,7 @@ def test_former_step_again():
             until(lambda: db.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted") == '1',
                   'the server is about to cancel it')
             assert [(a.status, a.state) for a in worker.report(same)] == [running]
-            assert db.sql(f"SELECT step, pg_catalog.convert_from(state, 'UTF8') FROM pawl.job WHERE id = {job_id}") == 'two|1'
+            assert db.sql(f"SELECT step, pg_catalog.convert_from(state, 'UTF8') FROM pawl.machine WHERE job_id = {job_id}") == 'two|1'
         until(lambda: state(db, job_id) == 'cancelled', 'it is cancelled')
 
 
@@ -196,7 +196,8 @@ def test_giant():
         db.sql(f"""INSERT INTO pawl.child (parent_id, child_id, kind, state, result)
                    SELECT {job_id}, 1000 + n, 'c', 'done', convert_to(to_json(repeat('y', 65000))::text, 'UTF8')
                    FROM generate_series(1, 64) AS n;
-                   UPDATE pawl.job SET children_left = 0, riders = riders | 32::int2, due_at = now() WHERE id = {job_id}""")
+                   UPDATE pawl.machine SET children_left = 0 WHERE job_id = {job_id};
+                   UPDATE pawl.job SET due_at = now() WHERE id = {job_id}""")
         until(lambda: state(db, job_id) == 'failed', 'it is failed')
         assert 'too large' in db.sql(f'SELECT errors FROM pawl.history WHERE id = {job_id}')
         assert go(worker, also, done=pb.DoneOutcome()) == pb.JOB_STATE_DONE and also.job_id == other

@@ -175,15 +175,19 @@ static void who_was_called_looks_into_lanes_though_a_full_scan_is_too_dear(void 
     assert_true(scan.empty);
 }
 
-static void under_load_it_is_full_once_a_second(void **state)
+static void under_load_it_starts_at_the_marks_and_asks_for_lanes_once_a_second(void **state)
 {
     struct scan scan = scan_new();
     int full = 0;
+    int lanes = 0;
 
     (void)state;
-    for (int64_t at = 0; at < 10000; at++)
+    for (int64_t at = 0; at < 10000; at++) {
         full += claim(&scan, NOW + at * MS, 1, ROWS({at + 1, 4, DUE + at}));
-    assert_int_equal(full, 10);
+        lanes += with_lanes;
+    }
+    assert_int_equal(full, 1); /* the first, which knows of no marks */
+    assert_int_equal(lanes, 10);
 }
 
 static void a_dear_full_scan_comes_less_often(void **state)
@@ -196,6 +200,7 @@ static void a_dear_full_scan_comes_less_often(void **state)
 
     (void)state;
     for (int64_t at = 0; at < 60000; at += 50) {
+        scan.want_full = true; /* nothing was left ahead of the marks */
         bool is_full = scan_from(&scan, NOW + at * MS, from);
 
         full += is_full;
@@ -231,6 +236,7 @@ static void a_full_scan_that_hit_its_limit_takes_the_mark_back(void **state)
 
     (void)state;
     claim(&scan, NOW, 1, ROWS({100, 4, DUE + 100}));
+    scan.want_full = true; /* nothing is left ahead of the marks */
     assert_true(claim(&scan, NOW + 1100 * MS, 1, ROWS({7, 4, DUE})));
     assert_int_equal(scan.mark[4].due_us, DUE);
     assert_false(claim(&scan, NOW + 1101 * MS, 1, ROWS({8, 4, DUE})));
@@ -243,6 +249,7 @@ static void a_full_scan_that_saw_all_leaves_the_mark(void **state)
 
     (void)state;
     claim(&scan, NOW, 1, ROWS({100, 4, DUE + 100}));
+    scan.want_full = true; /* nothing is left ahead of the marks */
     assert_true(claim(&scan, NOW + 1100 * MS, 2, ROWS({7, 4, DUE})));
     assert_int_equal(scan.mark[4].due_us, DUE + 100);
     assert_int_equal(scan.mark[4].id, 100);
@@ -403,7 +410,7 @@ static void a_claim_that_failed_is_repeated_for_the_same_rows_and_half_as_many(v
     assert_false(full);
     scan_failed(&marked, &first, full, true);
     scan_put_back(&marked, 4, false, DUE - 5, 1);
-    one = asked(&marked, NOW + SCAN_FULL_EVERY_US, 8, &full);
+    one = asked(&marked, NOW + SCAN_LANES_EVERY_US, 8, &full);
     assert_false(full);
     assert_int_equal(one.limit, 4);
     assert_same_rows(&first, &one);
@@ -481,7 +488,7 @@ int main(void)
         cmocka_unit_test(nothing_ahead_of_the_marks_is_not_yet_empty),
         cmocka_unit_test(who_was_called_looks_ahead_of_the_marks_first_and_then_everywhere),
         cmocka_unit_test(who_was_called_looks_into_lanes_though_a_full_scan_is_too_dear),
-        cmocka_unit_test(under_load_it_is_full_once_a_second),
+        cmocka_unit_test(under_load_it_starts_at_the_marks_and_asks_for_lanes_once_a_second),
         cmocka_unit_test(a_dear_full_scan_comes_less_often),
         cmocka_unit_test(when_a_full_scan_is_too_dear_it_sleeps_and_the_next_look_does_it),
         cmocka_unit_test(a_full_scan_that_hit_its_limit_takes_the_mark_back),
