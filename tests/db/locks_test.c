@@ -166,7 +166,7 @@ static const struct {
      " '{NULL}', '{0}', '{NULL}', '{true}', '{false}', '{NULL}', '{0}', '{0}', '{false}',"
      " '{false}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')"},
     {"claims_end", "SELECT pawl.claims_end(ARRAY[" TOKEN "])"},
-    {"claims_sweep", "SELECT FROM pawl.claims_sweep(20, NULL, 0)"},
+    {"claims_sweep", "SELECT FROM pawl.claims_sweep(20, NULL, 0, 0)"},
     {"claim_lanes",
      "SELECT FROM pawl.claim_lanes('q', '{k}', 100, gen_random_uuid(), gen_random_uuid(), 60000,"
      " '{-infinity,-infinity}', '{0,0}', '{4,4}', '{true,false}', 1)"},

@@ -319,7 +319,7 @@ static void each_role_can_do_what_functions_do(void **state)
                 "SELECT pawl.children_let_go(2, token, true) FROM pawl.job WHERE id = 2;"
                 "SELECT pawl.orphans_end(10), pawl.lanes_mend(10)");
     testdb_exec(&s->db, "UPDATE pawl.claim SET lease_until = '-infinity'");
-    assert_int_equal(count_of(s, "pawl.claims_sweep(10, NULL, 0) AS c WHERE c.id > 0"), 2);
+    assert_int_equal(count_of(s, "pawl.claims_sweep(10, NULL, 0, 0) AS c WHERE c.id > 0"), 2);
     testdb_exec(&s->db, "UPDATE pawl.job SET due_at = now()");
     /* 5 is an orphan of 2, which ends. */
     testdb_exec(&s->db, CLAIM(C_TOKEN, "2"));
@@ -412,7 +412,7 @@ static void no_role_gets_further(void **state)
         {"pawl_worker", "UPDATE pawl.job SET join_of = NULL"},
         {"pawl_server", "DELETE FROM pawl.orphan"},
         {"pawl_server", "SELECT pawl.children_cancel('{1}')"},
-        {"pawl_reader", "SELECT pawl.claims_sweep(1, NULL, 0)"},
+        {"pawl_reader", "SELECT pawl.claims_sweep(1, NULL, 0, 0)"},
         {"pawl_reader", "UPDATE pawl.machine SET step = 's'"},
         {"pawl_reader", "DELETE FROM pawl.job_option"},
         {"pawl_worker", "UPDATE pawl.job SET lane = 'l'"},
