@@ -53,7 +53,7 @@ did()
     fresh_db
     order '{"item":"book"}'
     job_is "$ID" waiting
-    db_sql "UPDATE pawl.job SET wait_until = now(), due_at = now()"
+    db_sql "UPDATE pawl.machine SET wait_until = now(); UPDATE pawl.job SET due_at = now()"
     work
     did 'reserve stock,ask for payment,release stock'
 }

@@ -21,7 +21,7 @@ one_of_each()
     db_sql "UPDATE pawl.job SET attempt = 1,
                    errors = '[{\"attempt\": 1, \"at\": \"2026-01-02T03:04:05Z\", \"error\": \"oops\", \"run_us\": 1500}]'
             WHERE id = 3;
-            UPDATE pawl.job SET waits_for = 1, due_at = 'infinity' WHERE id = 5;
+            UPDATE pawl.job SET waits_for = 'operator', due_at = 'infinity' WHERE id = 5;
             WITH j AS (DELETE FROM pawl.job WHERE id = 8 RETURNING *)
             INSERT INTO pawl.history SELECT id, created_at, due_at, now(), now(), current_date + 7, 'cancelled', attempt,
                    max_attempts, priority, queue, kind, NULL, payload, NULL, NULL FROM j;

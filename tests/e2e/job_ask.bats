@@ -27,7 +27,7 @@ load ../support/e2e
     [ "$(json '" ".join(it["tags"]) + " " + it["trace"]')" = 'red blue 00-abc' ]
     run_pawl job show 1
     assert_output_contains '00-abc'
-    [ "$(db_sql 'SELECT retry, retry_base_ms, retry_cap_ms FROM pawl.job')" = 'quadratic|2000|60000' ]
+    [ "$(db_sql 'SELECT retry, retry_base_ms, retry_cap_ms FROM pawl.job_option')" = 'quadratic|2000|60000' ]
 }
 
 @test "a job shows what it is about and its deadline" {
@@ -51,7 +51,7 @@ JOBS
     run_pawl enqueue --from-file jobs.jsonl
     assert_status 0
     [ "$output" = $'1\n1' ]
-    [ "$(db_sql "SELECT meta, retry_cap_ms, due_at > now() FROM pawl.job")" = '{"tags": ["t"], "trace": "00-1"}|300000|t' ]
+    [ "$(db_sql "SELECT meta, retry_cap_ms, due_at > now() FROM pawl.job JOIN pawl.job_option ON job_id = id")" = '{"tags": ["t"], "trace": "00-1"}|300000|t' ]
     echo '{"kind":"a","on_conflict":"explode"}' > bad.jsonl
     run_pawl enqueue --from-file bad.jsonl
     assert_status 2
