@@ -18,9 +18,9 @@ exports.run = async function run(tests) {
   }
 };
 
-/** Waits for something that happens by itself, and only so long. */
-exports.until = async function until(condition, what = String(condition)) {
-  const deadline = Date.now() + 60_000 * Number(process.env.PAWL_TEST_SLOWNESS ?? 1);
+/** Waits for something that happens by itself, and only so long: a minute, or several. */
+exports.until = async function until(condition, what = String(condition), minutes = 1) {
+  const deadline = Date.now() + 60_000 * minutes * Number(process.env.PAWL_TEST_SLOWNESS ?? 1);
   for (;;) {
     const got = await condition();
     if (got) return got;
