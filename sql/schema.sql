@@ -654,7 +654,7 @@ BEGIN
           JOIN pawl.job AS j ON j.id = i.id AND j.token = c.token
           FOR UPDATE OF j SKIP LOCKED) AS l;
 
-    -- Not those with a lease of their own: none can come now, for whoever gives one locks the job.
+    -- Not those with a lease of their own: none can come now: giving a lease locks the job.
     SELECT pg_catalog.array_agg(l.id), pg_catalog.array_agg(l.token), pg_catalog.array_agg(l.worker),
            pg_catalog.array_agg(l.us)
     INTO jobs, tokens, workers, took_us
@@ -1823,7 +1823,7 @@ BEGIN
                            OR EXISTS (SELECT FROM pawl.job AS j
                                       WHERE j.id = h.id AND pawl.keeps_place(l.hold, j.token, j.attempt, j.waits_for)))
     WHERE l.ctid = ANY (locked_tids);
-    -- 3. Call whoever is next.
+    -- 3. Call the next job.
     RETURN pawl.lanes_call(locked_queues, locked_names);
 END
 $$;
@@ -1928,7 +1928,7 @@ BEGIN
               FROM ROWS FROM (unnest(locked_tids), unnest(locked_queues), unnest(locked_names)) AS i(tid, queue, name)
               OFFSET 0) AS w
         WHERE l.ctid = w.tid AND l.ctid = ANY (locked_tids);
-        -- 3. Call whoever is next.
+        -- 3. Call the next job.
         called := pawl.lanes_call(locked_queues, locked_names);
     END IF;
     -- 4. Remove the marks, but for those of lanes that others hold.

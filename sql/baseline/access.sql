@@ -58,7 +58,7 @@ CREATE TRIGGER access_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pa
     FOR EACH STATEMENT EXECUTE FUNCTION pawl.access_changed();
 
 -- What was accepted under an idempotency key. A row is written and filled in by the transaction that accepts the jobs, so
--- whoever sees it sees it whole; in that transaction itself job_ids is NULL until then.
+-- every reader sees it whole; in that transaction itself job_ids is NULL until then.
 CREATE TABLE pawl.enqueue_key (
     hash       uuid PRIMARY KEY,
     request    uuid NOT NULL, -- hash of what was asked: the same key for something else is a mistake

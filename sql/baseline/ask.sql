@@ -85,7 +85,7 @@ BEGIN
 END
 $$;
 
--- At the commit of whoever asked. The job may be under another claim by now, or under none.
+-- Runs at the commit of the request. The job may be under another claim by now, or under none.
 CREATE FUNCTION pawl.stop_deliver() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -154,7 +154,7 @@ BEGIN
 END
 $$;
 
--- Whoever waits for the end of a job may have a transaction that stays open, and a row of pawl.job that it held would keep
+-- The transaction of a watcher may stay open, and a row of pawl.job that it held would keep
 -- the job's settle waiting. So pawl.watch only inserts here, and the job is marked at the commit. A row goes with its own
 -- commit.
 CREATE TABLE pawl.watcher (
@@ -178,7 +178,7 @@ BEGIN
 END
 $$;
 
--- At the commit of whoever watches. A job that has ended meanwhile told nobody: this does, so no end is overlooked. A lock
+-- Runs at the commit of the watcher. A job that has ended meanwhile told nobody: this does, so no end is overlooked. A lock
 -- that somebody else keeps on the job ends this with an error, and the commit with it.
 CREATE FUNCTION pawl.watch_deliver() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -48,7 +48,7 @@ $$;
 -- Ends jobs: settle, sweep and cancel come here, and so does whatever will end a job later. Arrays in parallel, one element a
 -- job; the caller has locked the jobs and decided. What an end does: the job leaves pawl.job with its side rows for history,
 -- its unique key is freed, its parent's join counts it and is shown what it came to, its signals are forgotten, its lane is
--- looked at, its own children are let go, and whoever watches hears of it. One more effect is one more CTE.
+-- looked at, its own children are let go, and watchers are notified. One more effect is one more CTE.
 --   tokens: of the claim under which it ended; NULL: nobody reported its end
 --   classes: of the error, for history's list of errors; NULL: the error is only for the parent
 --   lines: for the timeline of a machine, without the time

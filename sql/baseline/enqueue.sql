@@ -56,7 +56,7 @@ $$;
 -- states: 1 waiting, 2 running, 4 parked: while the holder is in one of them the key is taken. mode: 1 the holder gets the new
 -- row's payload, priority and due time, 2 only its due time, else it stays as it is.
 -- Security definer: producers may not touch other jobs. So it acts only on a row of this very transaction, and makes the key
--- of the queue and kind of that row: whoever may not enqueue into a queue cannot take keys there either.
+-- of the queue and kind of that row: a role that may not enqueue into a queue cannot take keys there.
 CREATE FUNCTION pawl.guard_take(new_id bigint, scope text, key text, states integer, keep bigint, mode integer)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,6 +1,6 @@
 -- lane: limits of concurrency and rate by key.
 
--- What is running in a lane. Whoever enters or leaves one locks its row.
+-- What is running in a lane. Entering or leaving a lane locks its row.
 CREATE TABLE pawl.lane (
     queue       text NOT NULL,
     name        text NOT NULL,
@@ -55,7 +55,7 @@ AS $$
 $$;
 
 -- New limits for a pattern. max_running NULL: the rule goes, and what counted before it is back. Lanes that are there already
--- get them from the next who mends lanes: a worker, at once, or whoever calls pawl.lanes_mend.
+-- get them from the next who mends lanes: a worker, at once, or a caller of pawl.lanes_mend.
 CREATE FUNCTION pawl.lane_set(
     queue text, pattern text, max_running integer DEFAULT 1, rate_per_s float8 DEFAULT NULL, burst float8 DEFAULT 1,
     strict boolean DEFAULT false, hold boolean DEFAULT false
@@ -313,7 +313,7 @@ BEGIN
                            OR EXISTS (SELECT FROM pawl.job AS j
                                       WHERE j.id = h.id AND pawl.keeps_place(l.hold, j.token, j.attempt, j.waits_for)))
     WHERE l.ctid = ANY (locked_tids);
-    -- 3. Call whoever is next.
+    -- 3. Call the next job.
     RETURN pawl.lanes_call(locked_queues, locked_names);
 END
 $$;
@@ -367,7 +367,7 @@ BEGIN
               FROM ROWS FROM (unnest(locked_tids), unnest(locked_queues), unnest(locked_names)) AS i(tid, queue, name)
               OFFSET 0) AS w
         WHERE l.ctid = w.tid AND l.ctid = ANY (locked_tids);
-        -- 3. Call whoever is next.
+        -- 3. Call the next job.
         called := pawl.lanes_call(locked_queues, locked_names);
     END IF;
     -- 4. Remove the marks, but for those of lanes that others hold.

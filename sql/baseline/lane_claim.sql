@@ -1,7 +1,7 @@
 -- lane_claim: a claim of a queue that has jobs in lanes.
 
 -- Claims due jobs of a queue, also those in lanes. The header of job_claim_lanes.sql describes parameters and rows. Each step is a
--- statement of its own and sees what was committed before it began. Whoever changes who is in a lane locks that lane, so what a
+-- statement of its own and sees what was committed before it began. A change of who is in a lane locks that lane, so what a
 -- step reads after the lanes are locked is true until this transaction ends.
 -- An error undoes all steps: there is no exception handler.
 CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token uuid, worker uuid, lease_ms bigint,

@@ -1,7 +1,7 @@
 -- machine: jobs that go on in steps: where they are, their signals and their children.
 
 -- A job is a machine when its handler has said `next`, `await` or `spawn`, when it was enqueued at a step, or when it got
--- a signal. Plain jobs have no row here (pawl.job.is_machine). Whoever changes a row holds the lock of the job's row.
+-- a signal. Plain jobs have no row here (pawl.job.is_machine). A change of a row needs the lock of the job's row.
 CREATE TABLE pawl.machine (
     job_id        bigint PRIMARY KEY,
     step          text,                           -- the next one to run; NULL: the first
@@ -121,7 +121,7 @@ $$;
 
 CREATE TRIGGER signal_accept BEFORE INSERT ON pawl.signal FOR EACH ROW EXECUTE FUNCTION pawl.signal_accept();
 
--- At the commit of whoever sent it: the machine hears of it. The job's row is locked first, so that of this and a step that
+-- Runs at the commit of the sender. The job's row is locked first, so that of this and a step that
 -- puts the machine to wait at this very moment, one sees the other.
 CREATE FUNCTION pawl.signal_deliver() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -307,7 +307,7 @@ RETURN CASE WHEN line IS NULL THEN timeline
 --   progress: the step is another one, so what it was shown is consumed
 --   sticky: the worker keeps its claim and runs the next step at once
 --   ms: until it is due (next), or until the wait is over (await; -1: never)
--- A job whose end was asked for waits for nothing any more: it is due at once, and whoever claims it cancels it.
+-- A job whose end was asked for waits for nothing any more: it is due at once, and its next claim cancels it.
 CREATE FUNCTION pawl.machines_settle(
     ids bigint[], tokens uuid[], outcomes pawl.outcome[], steps text[], states bytea[], ms bigint[], awaits text[],
     seen bigint[], shown text[], progress boolean[], sticky boolean[], lines text[],

@@ -63,7 +63,7 @@ BEGIN
           JOIN pawl.job AS j ON j.id = i.id AND j.token = c.token
           FOR UPDATE OF j SKIP LOCKED) AS l;
 
-    -- Not those with a lease of their own: none can come now, for whoever gives one locks the job.
+    -- Not those with a lease of their own: none can come now: giving a lease locks the job.
     SELECT pg_catalog.array_agg(l.id), pg_catalog.array_agg(l.token), pg_catalog.array_agg(l.worker),
            pg_catalog.array_agg(l.us)
     INTO jobs, tokens, workers, took_us

@@ -68,7 +68,7 @@ struct scan {
     uint64_t born;           /* number of this scan: another may come into its place */
     struct job_marks
         strays;         /* where jobs were found behind the marks; INT64_MAX: none at that level */
-    int32_t n_strays;   /* so many; 0: none, or they are asked for */
+    int32_t n_strays;   /* found and not asked for; 0: none */
     bool strays_lanes;  /* some of them are in lanes */
     bool asking_strays; /* the claim on the wire, or the next one, is for them */
     bool want_below;    /* what is behind the floor is to be looked at */
