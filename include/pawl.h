@@ -202,7 +202,7 @@ struct pawl_job_new {
     const char *const *tags;
     size_t n_tags;
     const char *trace; /* trace context (W3C traceparent), given to the handler; NULL: none */
-    int64_t parent_id; /* the job that waits for this one; 0: none */
+    int64_t parent_id; /* a job that this one belongs to, which does not wait for it; 0: none */
     /* what it is about, for signals to all jobs of the same (pawl.signal_all); NULL: nothing */
     const char *correlation;
     /* it fails so long after it was enqueued, whatever it does or waits for then; 0: never */
