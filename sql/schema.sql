@@ -10,8 +10,8 @@ CREATE DOMAIN pawl.kind_name AS text
 ALTER DOMAIN pawl.kind_name OWNER TO pawl_owner;
 
 CREATE TYPE pawl.machine_seen AS (
-	line text,
-	state bytea
+	state bytea,
+	line text
 );
 
 ALTER TYPE pawl.machine_seen OWNER TO pawl_owner;
@@ -267,7 +267,7 @@ $$;
 
 ALTER FUNCTION pawl.children_let_go(parent bigint, token uuid, cancel boolean) OWNER TO pawl_owner;
 
-CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token uuid, worker uuid, lease_ms bigint, from_due timestamp with time zone[], from_id bigint[], from_priority smallint[], from_lane boolean[], most_of_lane integer) RETURNS TABLE(id bigint, kind text, priority smallint, attempt integer, max_attempts integer, timeout_ms integer, payload bytea, due_at timestamp with time zone, join_of integer, has_options boolean, is_machine boolean, trace text, machine text, state bytea, tid tid, lane text, in_lane boolean, together boolean, along boolean)
+CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token uuid, worker uuid, lease_ms bigint, from_due timestamp with time zone[], from_id bigint[], from_priority smallint[], from_lane boolean[], most_of_lane integer) RETURNS TABLE(id bigint, kind text, priority smallint, attempt integer, max_attempts integer, timeout_ms integer, payload bytea, due_at timestamp with time zone, join_of integer, has_options boolean, is_machine boolean, trace text, machine pawl.machine_seen, tid tid, lane text, in_lane boolean, together boolean, along boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -479,7 +479,7 @@ BEGIN
                            THEN pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) END AS machine
         )
         SELECT t.id, t.kind::text, t.priority::int2, t.attempt, t.max_attempts::int4, t.timeout_ms::int4, t.payload::bytea,
-               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, (t.machine).line, (t.machine).state, t.tid, t.lane,
+               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, t.machine, t.tid, t.lane,
                t.lane IS NOT NULL,
                CASE WHEN grouped IS NULL THEN false ELSE t.id IN (SELECT unnest(grouped)) END,
                CASE WHEN along_ids IS NULL THEN false ELSE t.id IN (SELECT unnest(along_ids)) END
@@ -522,7 +522,7 @@ BEGIN
     IF behind_ids IS NOT NULL OR taken_ids IS NOT NULL AND array_position(rooms, NULL) IS NOT NULL THEN
         RETURN QUERY
         SELECT 0::int8, '', i.priority, 0, 0, NULL::int4, ''::bytea, i.due_at, NULL::int4, NULL::boolean, NULL::boolean,
-               NULL, NULL, NULL::bytea, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
+               NULL, NULL::pawl.machine_seen, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
         FROM ROWS FROM (unnest(priorities), unnest(dues), unnest(lane_of)) AS i(priority, due_at, lane)
         WHERE i.lane IS NOT NULL
         ORDER BY i.priority, i.due_at DESC
@@ -2819,17 +2819,17 @@ CREATE TABLE pawl.job (
     id bigint NOT NULL,
     due_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    token uuid,
     attempt integer DEFAULT 0 NOT NULL,
     max_attempts pawl.max_attempts DEFAULT 20 NOT NULL,
-    timeout_ms pawl.timeout_ms,
     priority pawl.priority DEFAULT 4 NOT NULL,
+    queue pawl.queue_name NOT NULL,
+    kind pawl.kind_name NOT NULL,
+    token uuid,
+    payload pawl.payload NOT NULL,
+    timeout_ms pawl.timeout_ms,
     waits_for pawl.wait,
     has_options boolean,
     is_machine boolean,
-    queue pawl.queue_name NOT NULL,
-    kind pawl.kind_name NOT NULL,
-    payload pawl.payload NOT NULL,
     errors jsonb,
     lane text,
     lane_due_at timestamp with time zone,
@@ -3674,29 +3674,15 @@ GRANT INSERT(due_at) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(due_at) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT UPDATE(due_at) ON TABLE pawl.job TO pawl_worker;
 
-GRANT UPDATE(token) ON TABLE pawl.job TO pawl_worker;
-
 GRANT UPDATE(attempt) ON TABLE pawl.job TO pawl_worker;
 
 GRANT INSERT(max_attempts) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(max_attempts) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(max_attempts) ON TABLE pawl.job TO pawl_worker;
 
-GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_producer;
-GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_enqueuer;
-
 GRANT INSERT(priority) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(priority) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(priority) ON TABLE pawl.job TO pawl_worker;
-
-GRANT UPDATE(waits_for) ON TABLE pawl.job TO pawl_worker;
-
-GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_producer;
-GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_enqueuer;
-GRANT UPDATE(has_options) ON TABLE pawl.job TO pawl_worker;
-
-GRANT UPDATE(is_machine) ON TABLE pawl.job TO pawl_worker;
-GRANT INSERT(is_machine) ON TABLE pawl.job TO pawl_server;
 
 GRANT SELECT(queue),INSERT(queue) ON TABLE pawl.job TO pawl_producer;
 GRANT SELECT(queue),INSERT(queue) ON TABLE pawl.job TO pawl_enqueuer;
@@ -3706,9 +3692,23 @@ GRANT INSERT(kind) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(kind) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(kind) ON TABLE pawl.job TO pawl_worker;
 
+GRANT UPDATE(token) ON TABLE pawl.job TO pawl_worker;
+
 GRANT INSERT(payload) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(payload) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(payload) ON TABLE pawl.job TO pawl_worker;
+
+GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_producer;
+GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_enqueuer;
+
+GRANT UPDATE(waits_for) ON TABLE pawl.job TO pawl_worker;
+
+GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_producer;
+GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_enqueuer;
+GRANT UPDATE(has_options) ON TABLE pawl.job TO pawl_worker;
+
+GRANT UPDATE(is_machine) ON TABLE pawl.job TO pawl_worker;
+GRANT INSERT(is_machine) ON TABLE pawl.job TO pawl_server;
 
 GRANT UPDATE(errors) ON TABLE pawl.job TO pawl_worker;
 

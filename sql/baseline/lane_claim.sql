@@ -8,8 +8,8 @@ CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token u
                                  from_due timestamptz[], from_id bigint[], from_priority smallint[], from_lane boolean[],
                                  most_of_lane integer)
 RETURNS TABLE (id bigint, kind text, priority smallint, attempt integer, max_attempts integer, timeout_ms integer, payload bytea,
-               due_at timestamptz, join_of integer, has_options boolean, is_machine boolean, trace text, machine text,
-               state bytea, tid tid, lane text, in_lane boolean, together boolean, along boolean)
+               due_at timestamptz, join_of integer, has_options boolean, is_machine boolean, trace text,
+               machine pawl.machine_seen, tid tid, lane text, in_lane boolean, together boolean, along boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -221,7 +221,7 @@ BEGIN
                            THEN pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) END AS machine
         )
         SELECT t.id, t.kind::text, t.priority::int2, t.attempt, t.max_attempts::int4, t.timeout_ms::int4, t.payload::bytea,
-               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, (t.machine).line, (t.machine).state, t.tid, t.lane,
+               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, t.machine, t.tid, t.lane,
                t.lane IS NOT NULL,
                CASE WHEN grouped IS NULL THEN false ELSE t.id IN (SELECT unnest(grouped)) END,
                CASE WHEN along_ids IS NULL THEN false ELSE t.id IN (SELECT unnest(along_ids)) END
@@ -264,7 +264,7 @@ BEGIN
     IF behind_ids IS NOT NULL OR taken_ids IS NOT NULL AND array_position(rooms, NULL) IS NOT NULL THEN
         RETURN QUERY
         SELECT 0::int8, '', i.priority, 0, 0, NULL::int4, ''::bytea, i.due_at, NULL::int4, NULL::boolean, NULL::boolean,
-               NULL, NULL, NULL::bytea, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
+               NULL, NULL::pawl.machine_seen, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
         FROM ROWS FROM (unnest(priorities), unnest(dues), unnest(lane_of)) AS i(priority, due_at, lane)
         WHERE i.lane IS NOT NULL
         ORDER BY i.priority, i.due_at DESC

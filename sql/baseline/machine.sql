@@ -219,7 +219,6 @@ $$;
 -- 16 its children end with it, 32 its step is shown children.
 -- VOLATILE, because the claim's statement may have begun before the step that put the machine here was committed: the job's
 -- row is read as it is once it is locked, and so must this be.
-CREATE TYPE pawl.machine_seen AS (line text, state bytea);
 CREATE FUNCTION pawl.machine_view(job bigint, waits_for pawl.wait, deadline_at timestamptz, cancel_by text)
 RETURNS pawl.machine_seen LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
