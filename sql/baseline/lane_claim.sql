@@ -141,12 +141,15 @@ BEGIN
                         WHEN rooms[r.lane] IS NULL THEN NULL
                         WHEN r.holds THEN true
                         WHEN r.rank > rooms[r.lane] THEN false
-                        WHEN ordered[r.lane] THEN NOT EXISTS (
-                            SELECT FROM pawl.job AS e
-                            WHERE e.queue = claim_lanes.queue AND e.lane = lanes[r.lane] AND e.id < r.id AND e.token IS NULL
-                              AND (held[r.lane] AND e.attempt > 0 OR e.attempt = 0 AND NOT EXISTS (SELECT FROM pawl.machine AS m
-                                                                          WHERE m.job_id = e.id AND m.step IS NOT NULL))
-                              AND e.id <> ALL (ids))
+                        WHEN ordered[r.lane] THEN (
+                            SELECT true FROM pawl.job AS e
+                            WHERE (e.queue, e.lane, e.id) >= (claim_lanes.queue, lanes[r.lane], 0)
+                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id) AND e.token IS NULL
+                              AND (held[r.lane] AND e.attempt > 0
+                                   OR e.attempt = 0 AND (SELECT true FROM pawl.machine AS m
+                                                         WHERE m.job_id = e.id AND m.step IS NOT NULL) IS NULL)
+                              AND e.id <> ALL (ids)
+                            ORDER BY e.queue, e.lane, e.id LIMIT 1) IS NULL
                         ELSE true END AS enters
             FROM (
                 SELECT i.id, i.tid, i.lane, coalesce(i.holds, false) AS holds,
@@ -171,10 +174,12 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT j.id, j.ctid AS tid
                 FROM pawl.job AS j
-                WHERE j.queue = claim_lanes.queue AND j.lane = lanes[g.lane] AND j.token IS NULL AND j.id <> ALL (g.ids)
+                WHERE (j.queue, j.lane, j.id) >= (claim_lanes.queue, lanes[g.lane], 0)
+                  AND (j.queue, j.lane, j.id) <= (claim_lanes.queue, lanes[g.lane], 9223372036854775807)
+                  AND j.token IS NULL AND j.id <> ALL (g.ids)
                   AND (j.waits_for IS NULL AND j.due_at <= now() OR pawl.waits_behind(j.waits_for, j.due_at, NULL))
                   AND j.is_machine IS NULL AND j.kind = ANY (kinds)
-                ORDER BY j.id
+                ORDER BY j.queue, j.lane, j.id
                 LIMIT greatest(most_of_lane - cardinality(g.ids), 0)
                 FOR UPDATE SKIP LOCKED
             ) AS c;
