@@ -402,7 +402,8 @@ BEGIN
                         WHEN ordered[r.lane] THEN (
                             SELECT true FROM pawl.job AS e
                             WHERE (e.queue, e.lane, e.id) >= (claim_lanes.queue, lanes[r.lane], 0)
-                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id) AND e.token IS NULL
+                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id)
+                              AND e.lane IS NOT NULL AND e.token IS NULL
                               AND (held[r.lane] AND e.attempt > 0
                                    OR e.attempt = 0 AND (SELECT true FROM pawl.machine AS m
                                                          WHERE m.job_id = e.id AND m.step IS NOT NULL) IS NULL)
@@ -434,6 +435,7 @@ BEGIN
                 FROM pawl.job AS j
                 WHERE (j.queue, j.lane, j.id) >= (claim_lanes.queue, lanes[g.lane], 0)
                   AND (j.queue, j.lane, j.id) <= (claim_lanes.queue, lanes[g.lane], 9223372036854775807)
+                  AND j.lane IS NOT NULL
                   AND j.token IS NULL AND j.id <> ALL (g.ids)
                   AND (j.waits_for IS NULL AND j.due_at <= now() OR pawl.waits_behind(j.waits_for, j.due_at, NULL))
                   AND j.is_machine IS NULL AND j.kind = ANY (kinds)
@@ -1748,11 +1750,11 @@ BEGIN
         LIMIT 1
     ) AS l
     LEFT JOIN LATERAL (
-        -- Ranges and not equalities, so that only job_lane has this order: by id alone, job_pkey would have it, too.
+        -- Ranges and not equalities, so that only job_lane has this order: with these, job_pkey would have it, too.
         SELECT w.ctid AS tid
         FROM pawl.job AS w
         WHERE (w.queue, w.lane, w.id) >= (l.queue, l.name, 0)
-          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807)
+          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807) AND w.lane IS NOT NULL
           AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
         ORDER BY w.queue, w.lane, w.id
         LIMIT l.room
@@ -1995,7 +1997,7 @@ BEGIN
         SELECT j.ctid AS tid
         FROM pawl.job AS j
         WHERE (j.queue, j.lane, j.id) > (lanes_move.queue, lanes[g.lane], g.last_id)
-          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807)
+          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807) AND j.lane IS NOT NULL
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= now()) IS TRUE
           AND (j.deadline_at <= now()) IS NOT TRUE
         ORDER BY j.queue, j.lane, j.id

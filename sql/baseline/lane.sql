@@ -203,7 +203,7 @@ BEGIN
         SELECT j.ctid AS tid
         FROM pawl.job AS j
         WHERE (j.queue, j.lane, j.id) > (lanes_move.queue, lanes[g.lane], g.last_id)
-          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807)
+          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807) AND j.lane IS NOT NULL
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= now()) IS TRUE
           AND (j.deadline_at <= now()) IS NOT TRUE
         ORDER BY j.queue, j.lane, j.id
@@ -246,11 +246,11 @@ BEGIN
         LIMIT 1
     ) AS l
     LEFT JOIN LATERAL (
-        -- Ranges and not equalities, so that only job_lane has this order: by id alone, job_pkey would have it, too.
+        -- Ranges and not equalities, so that only job_lane has this order: with these, job_pkey would have it, too.
         SELECT w.ctid AS tid
         FROM pawl.job AS w
         WHERE (w.queue, w.lane, w.id) >= (l.queue, l.name, 0)
-          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807)
+          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807) AND w.lane IS NOT NULL
           AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
         ORDER BY w.queue, w.lane, w.id
         LIMIT l.room

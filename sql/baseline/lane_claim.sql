@@ -144,7 +144,8 @@ BEGIN
                         WHEN ordered[r.lane] THEN (
                             SELECT true FROM pawl.job AS e
                             WHERE (e.queue, e.lane, e.id) >= (claim_lanes.queue, lanes[r.lane], 0)
-                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id) AND e.token IS NULL
+                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id)
+                              AND e.lane IS NOT NULL AND e.token IS NULL
                               AND (held[r.lane] AND e.attempt > 0
                                    OR e.attempt = 0 AND (SELECT true FROM pawl.machine AS m
                                                          WHERE m.job_id = e.id AND m.step IS NOT NULL) IS NULL)
@@ -176,6 +177,7 @@ BEGIN
                 FROM pawl.job AS j
                 WHERE (j.queue, j.lane, j.id) >= (claim_lanes.queue, lanes[g.lane], 0)
                   AND (j.queue, j.lane, j.id) <= (claim_lanes.queue, lanes[g.lane], 9223372036854775807)
+                  AND j.lane IS NOT NULL
                   AND j.token IS NULL AND j.id <> ALL (g.ids)
                   AND (j.waits_for IS NULL AND j.due_at <= now() OR pawl.waits_behind(j.waits_for, j.due_at, NULL))
                   AND j.is_machine IS NULL AND j.kind = ANY (kinds)
