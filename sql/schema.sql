@@ -10,8 +10,8 @@ CREATE DOMAIN pawl.kind_name AS text
 ALTER DOMAIN pawl.kind_name OWNER TO pawl_owner;
 
 CREATE TYPE pawl.machine_seen AS (
-	line text,
-	state bytea
+	state bytea,
+	line text
 );
 
 ALTER TYPE pawl.machine_seen OWNER TO pawl_owner;
@@ -267,7 +267,7 @@ $$;
 
 ALTER FUNCTION pawl.children_let_go(parent bigint, token uuid, cancel boolean) OWNER TO pawl_owner;
 
-CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token uuid, worker uuid, lease_ms bigint, from_due timestamp with time zone[], from_id bigint[], from_priority smallint[], from_lane boolean[], most_of_lane integer) RETURNS TABLE(id bigint, kind text, priority smallint, attempt integer, max_attempts integer, timeout_ms integer, payload bytea, due_at timestamp with time zone, join_of integer, has_options boolean, is_machine boolean, trace text, machine text, state bytea, tid tid, lane text, in_lane boolean, together boolean, along boolean)
+CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token uuid, worker uuid, lease_ms bigint, from_due timestamp with time zone[], from_id bigint[], from_priority smallint[], from_lane boolean[], most_of_lane integer) RETURNS TABLE(id bigint, kind text, priority smallint, attempt integer, max_attempts integer, timeout_ms integer, payload bytea, due_at timestamp with time zone, join_of integer, has_options boolean, is_machine boolean, trace text, machine pawl.machine_seen, tid tid, lane text, in_lane boolean, together boolean, along boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -399,12 +399,16 @@ BEGIN
                         WHEN rooms[r.lane] IS NULL THEN NULL
                         WHEN r.holds THEN true
                         WHEN r.rank > rooms[r.lane] THEN false
-                        WHEN ordered[r.lane] THEN NOT EXISTS (
-                            SELECT FROM pawl.job AS e
-                            WHERE e.queue = claim_lanes.queue AND e.lane = lanes[r.lane] AND e.id < r.id AND e.token IS NULL
-                              AND (held[r.lane] AND e.attempt > 0 OR e.attempt = 0 AND NOT EXISTS (SELECT FROM pawl.machine AS m
-                                                                          WHERE m.job_id = e.id AND m.step IS NOT NULL))
-                              AND e.id <> ALL (ids))
+                        WHEN ordered[r.lane] THEN (
+                            SELECT true FROM pawl.job AS e
+                            WHERE (e.queue, e.lane, e.id) >= (claim_lanes.queue, lanes[r.lane], 0)
+                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id)
+                              AND e.lane IS NOT NULL AND e.token IS NULL
+                              AND (held[r.lane] AND e.attempt > 0
+                                   OR e.attempt = 0 AND (SELECT true FROM pawl.machine AS m
+                                                         WHERE m.job_id = e.id AND m.step IS NOT NULL) IS NULL)
+                              AND e.id <> ALL (ids)
+                            ORDER BY e.queue, e.lane, e.id LIMIT 1) IS NULL
                         ELSE true END AS enters
             FROM (
                 SELECT i.id, i.tid, i.lane, coalesce(i.holds, false) AS holds,
@@ -429,10 +433,13 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT j.id, j.ctid AS tid
                 FROM pawl.job AS j
-                WHERE j.queue = claim_lanes.queue AND j.lane = lanes[g.lane] AND j.token IS NULL AND j.id <> ALL (g.ids)
+                WHERE (j.queue, j.lane, j.id) >= (claim_lanes.queue, lanes[g.lane], 0)
+                  AND (j.queue, j.lane, j.id) <= (claim_lanes.queue, lanes[g.lane], 9223372036854775807)
+                  AND j.lane IS NOT NULL
+                  AND j.token IS NULL AND j.id <> ALL (g.ids)
                   AND (j.waits_for IS NULL AND j.due_at <= now() OR pawl.waits_behind(j.waits_for, j.due_at, NULL))
                   AND j.is_machine IS NULL AND j.kind = ANY (kinds)
-                ORDER BY j.id
+                ORDER BY j.queue, j.lane, j.id
                 LIMIT greatest(most_of_lane - cardinality(g.ids), 0)
                 FOR UPDATE SKIP LOCKED
             ) AS c;
@@ -479,7 +486,7 @@ BEGIN
                            THEN pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) END AS machine
         )
         SELECT t.id, t.kind::text, t.priority::int2, t.attempt, t.max_attempts::int4, t.timeout_ms::int4, t.payload::bytea,
-               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, (t.machine).line, (t.machine).state, t.tid, t.lane,
+               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, t.machine, t.tid, t.lane,
                t.lane IS NOT NULL,
                CASE WHEN grouped IS NULL THEN false ELSE t.id IN (SELECT unnest(grouped)) END,
                CASE WHEN along_ids IS NULL THEN false ELSE t.id IN (SELECT unnest(along_ids)) END
@@ -522,7 +529,7 @@ BEGIN
     IF behind_ids IS NOT NULL OR taken_ids IS NOT NULL AND array_position(rooms, NULL) IS NOT NULL THEN
         RETURN QUERY
         SELECT 0::int8, '', i.priority, 0, 0, NULL::int4, ''::bytea, i.due_at, NULL::int4, NULL::boolean, NULL::boolean,
-               NULL, NULL, NULL::bytea, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
+               NULL, NULL::pawl.machine_seen, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
         FROM ROWS FROM (unnest(priorities), unnest(dues), unnest(lane_of)) AS i(priority, due_at, lane)
         WHERE i.lane IS NOT NULL
         ORDER BY i.priority, i.due_at DESC
@@ -627,13 +634,14 @@ BEGIN
               ORDER BY since
               LIMIT 200) AS n
     ), expired AS MATERIALIZED (
-        SELECT c.token, n.since, CASE WHEN only_token IS NULL THEN pg_catalog.cardinality(c.job_ids) ELSE 1 END AS size
-        FROM near AS n
-        JOIN pawl.claim AS c ON c.token = n.token
-        WHERE c.lease_until < pg_catalog.clock_timestamp()
-        ORDER BY n.since, n.token
+        SELECT n.token, n.since, c.size
+        FROM (SELECT x.* FROM near AS x ORDER BY x.since, x.token) AS n
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN only_token IS NULL THEN pg_catalog.cardinality(x.job_ids) ELSE 1 END AS size
+            FROM pawl.claim AS x
+            WHERE x.token = n.token AND x.lease_until < pg_catalog.clock_timestamp()
+            FOR UPDATE SKIP LOCKED) AS c
         LIMIT (SELECT pg_catalog.count(*) FROM near AS n WHERE n.before < most)
-        FOR UPDATE OF c SKIP LOCKED
     )
     SELECT pg_catalog.array_agg(e.token), pg_catalog.array_agg(least(e.size, most - e.before)),
            (SELECT pg_catalog.count(*) FROM near)
@@ -648,11 +656,12 @@ BEGIN
     FROM (SELECT j.id, c.token, w.name AS worker,
                  (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - c.claimed_at) * 1000000)::bigint AS us
           FROM ROWS FROM (pg_catalog.unnest(claims), pg_catalog.unnest(takes)) AS s(token, n)
-          JOIN pawl.claim AS c ON c.token = s.token
-          LEFT JOIN pawl.worker AS w ON w.id = c.worker
+          CROSS JOIN LATERAL (SELECT x.token, x.claimed_at, x.worker, x.job_ids
+                              FROM pawl.claim AS x WHERE x.token = s.token OFFSET 0) AS c
+          LEFT JOIN LATERAL (SELECT x.name FROM pawl.worker AS x WHERE x.id = c.worker OFFSET 0) AS w ON true
           CROSS JOIN LATERAL pg_catalog.unnest(CASE WHEN only_token IS NULL THEN c.job_ids[1:s.n] ELSE ARRAY[only_job] END) AS i(id)
-          JOIN pawl.job AS j ON j.id = i.id AND j.token = c.token
-          FOR UPDATE OF j SKIP LOCKED) AS l;
+          CROSS JOIN LATERAL (SELECT x.id FROM pawl.job AS x
+                              WHERE x.id = i.id AND x.token = c.token FOR UPDATE SKIP LOCKED) AS j) AS l;
 
     -- Not those with a lease of their own: none can come now: giving a lease locks the job.
     SELECT pg_catalog.array_agg(l.id), pg_catalog.array_agg(l.token), pg_catalog.array_agg(l.worker),
@@ -661,21 +670,23 @@ BEGIN
     FROM (SELECT f.id, f.token, f.worker, f.us
           FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(tokens), pg_catalog.unnest(workers),
                           pg_catalog.unnest(took_us)) AS f(id, token, worker, us)
-          WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = f.id AND h.token = f.token)
+          WHERE (SELECT true FROM pawl.held AS h WHERE h.job_id = f.id AND h.token = f.token) IS NULL
           UNION ALL
           SELECT o.* FROM (
               SELECT j.id, h.token, h.worker,
                      (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - h.since) * 1000000)::bigint AS us
-              FROM pawl.held AS h
-              JOIN pawl.job AS j ON j.id = h.job_id AND j.token = h.token
-              WHERE h.lease_until < pg_catalog.clock_timestamp()
-                AND (only_token IS NULL OR h.job_id = only_job)
-                -- Else the server that claimed it renews that claim for it.
-                AND (h.let_go OR h.token = ANY (claims)
-                     OR (SELECT true FROM pawl.claim AS c WHERE c.token = h.token) IS NULL)
-              ORDER BY h.lease_until
-              LIMIT greatest(most - coalesce(pg_catalog.cardinality(jobs), 0), 0)
-              FOR UPDATE OF h, j SKIP LOCKED) AS o) AS l;
+              FROM (SELECT x.job_id, x.token, x.worker, x.since
+                    FROM pawl.held AS x
+                    WHERE x.lease_until < pg_catalog.clock_timestamp()
+                      AND (only_token IS NULL OR x.job_id = only_job)
+                      -- Else the server that claimed it renews that claim for it.
+                      AND (x.let_go OR x.token = ANY (claims)
+                           OR (SELECT true FROM pawl.claim AS c WHERE c.token = x.token) IS NULL)
+                    ORDER BY x.lease_until
+                    FOR UPDATE SKIP LOCKED) AS h
+              CROSS JOIN LATERAL (SELECT x.id FROM pawl.job AS x
+                                  WHERE x.id = h.job_id AND x.token = h.token FOR UPDATE SKIP LOCKED) AS j
+              LIMIT greatest(most - coalesce(pg_catalog.cardinality(jobs), 0), 0)) AS o) AS l;
 
     -- Which of them end; and their parents, where these can be had.
     parents := ARRAY(SELECT p.id FROM pawl.job AS p
@@ -689,22 +700,26 @@ BEGIN
                  j.cancel_by IS NOT NULL OR j.attempt >= j.max_attempts AND k.park IS NOT TRUE AS over
           FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(tokens), pg_catalog.unnest(workers),
                           pg_catalog.unnest(took_us)) AS f(id, token, worker, us)
-          JOIN pawl.job AS j ON j.id = f.id
+          CROSS JOIN LATERAL (SELECT x.parent_id, x.join_of, x.cancel_by, x.attempt, x.max_attempts, x.kind
+                              FROM pawl.job AS x WHERE x.id = f.id OFFSET 0) AS j
           LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)) AS l
     WHERE NOT l.over OR l.join_of IS NULL OR l.parent_id = ANY (parents)
-       OR NOT EXISTS (SELECT FROM pawl.job AS p WHERE p.id = l.parent_id);
+       OR (SELECT true FROM pawl.job AS p WHERE p.id = l.parent_id) IS NULL;
 
     RETURN QUERY
     WITH input AS MATERIALIZED (
-        SELECT l.*, j.attempt >= j.max_attempts AS spent,
+        SELECT l.*, j.tid, j.attempt >= j.max_attempts AS spent,
                pawl.retry_ms(j.attempt, o.retry, o.retry_base_ms, o.retry_cap_ms,
                              k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms) AS wait_ms
         FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(workers), pg_catalog.unnest(took_us),
                         pg_catalog.unnest(over)) AS l(id, worker, us, over)
-        JOIN pawl.job AS j ON j.id = l.id
-        LEFT JOIN pawl.job_option AS o ON j.has_options AND o.job_id = j.id
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid, x.attempt, x.max_attempts, x.kind, x.has_options
+                            FROM pawl.job AS x WHERE x.id = l.id OFFSET 0) AS j
+        LEFT JOIN LATERAL (SELECT x.retry, x.retry_base_ms, x.retry_cap_ms
+                           FROM pawl.job_option AS x WHERE x.job_id = l.id OFFSET 0) AS o ON j.has_options
         LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)
         WHERE NOT l.over
+        LIMIT pg_catalog.cardinality(jobs)
     ), back AS (
         UPDATE pawl.job AS j
         SET token = NULL,
@@ -717,7 +732,7 @@ BEGIN
                                                              + i.wait_ms::float8 * interval '1 millisecond')) END,
             errors = pawl.errors_add(j.errors, j.attempt, 'lost', lost, i.worker, i.us)
         FROM input AS i
-        WHERE j.id = i.id
+        WHERE j.ctid = i.tid
         RETURNING j.id, i.spent, j.queue, j.lane
     ), stirred AS (
         INSERT INTO pawl.lane_stir (queue, name) SELECT DISTINCT b.queue, b.lane FROM back AS b WHERE b.lane IS NOT NULL
@@ -726,7 +741,7 @@ BEGIN
     UNION ALL
     SELECT j.id, CASE WHEN j.cancel_by IS NULL THEN 'failed' ELSE 'cancelled' END
     FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(over)) AS l(id, over)
-    JOIN pawl.job AS j ON j.id = l.id
+    CROSS JOIN LATERAL (SELECT x.id, x.cancel_by FROM pawl.job AS x WHERE x.id = l.id OFFSET 0) AS j
     WHERE l.over;
 
     IF true = ANY (over) THEN
@@ -737,20 +752,20 @@ BEGIN
             pg_catalog.array_agg(l.us), NULL)
         FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(workers), pg_catalog.unnest(took_us),
                         pg_catalog.unnest(over)) AS l(id, worker, us, over)
-        JOIN pawl.job AS j ON j.id = l.id
+        CROSS JOIN LATERAL (SELECT x.cancel_by FROM pawl.job AS x WHERE x.id = l.id OFFSET 0) AS j
         WHERE l.over;
     END IF;
 
     -- Leases of these jobs, and of jobs that were settled long since.
     DELETE FROM pawl.held AS h
-    USING ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(tokens)) AS l(id, token)
-    WHERE h.job_id = l.id AND h.token = l.token;
+    WHERE h.job_id = ANY (jobs)
+      AND h.token = tokens[pg_catalog.array_position(jobs, h.job_id)];
     IF only_token IS NULL THEN
         DELETE FROM pawl.held AS h
         WHERE h.job_id = ANY (ARRAY(
             SELECT o.job_id FROM pawl.held AS o
             WHERE o.lease_until < pg_catalog.clock_timestamp()
-              AND NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.job_id AND j.token = o.token)
+              AND (SELECT true FROM pawl.job AS j WHERE j.id = o.job_id AND j.token = o.token) IS NULL
             ORDER BY o.lease_until LIMIT most FOR UPDATE SKIP LOCKED));
     END IF;
 
@@ -761,17 +776,20 @@ BEGIN
                || ARRAY(SELECT i.id
                         FROM pg_catalog.unnest(CASE WHEN only_token IS NULL THEN c.job_ids[1:s.n]
                                                     ELSE ARRAY[only_job] END) AS i(id)
-                        JOIN pawl.job AS j ON j.id = i.id AND j.token = c.token
-                        WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = i.id AND h.token = c.token)) AS ids
+                        WHERE (SELECT true FROM pawl.job AS j WHERE j.id = i.id AND j.token = c.token)
+                          AND (SELECT true FROM pawl.held AS h WHERE h.job_id = i.id AND h.token = c.token) IS NULL) AS ids,
+               c.tid
         FROM ROWS FROM (pg_catalog.unnest(claims), pg_catalog.unnest(takes)) AS s(token, n)
-        JOIN pawl.claim AS c ON c.token = s.token
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid, x.token, x.job_ids
+                            FROM pawl.claim AS x WHERE x.token = s.token OFFSET 0) AS c
+        LIMIT pg_catalog.cardinality(claims)
     ), ended AS (
-        DELETE FROM pawl.claim AS c USING rest AS r WHERE c.token = r.token AND r.ids = '{}'
+        DELETE FROM pawl.claim AS c WHERE c.ctid = ANY (ARRAY(SELECT r.tid FROM rest AS r WHERE r.ids = '{}'))
     )
     UPDATE pawl.claim AS c
     SET job_ids = r.ids, swept_at = pg_catalog.clock_timestamp()
     FROM rest AS r
-    WHERE c.token = r.token AND r.ids <> '{}';
+    WHERE c.ctid = r.tid AND r.ids <> '{}';
 
     RETURN QUERY
     SELECT 0::bigint, 'lanes' WHERE EXISTS (SELECT FROM pawl.lane_stir) OR EXISTS (SELECT FROM pawl.orphan)
@@ -1404,20 +1422,26 @@ BEGIN
     CROSS JOIN LATERAL (SELECT FROM pawl.job AS p WHERE p.id = f.id FOR UPDATE) AS l;
 
     WITH input AS MATERIALIZED (
-        SELECT i.*
+        SELECT i.*, j.tid
         FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(states), pg_catalog.unnest(tokens),
                         pg_catalog.unnest(results), pg_catalog.unnest(classes), pg_catalog.unnest(errors),
                         pg_catalog.unnest(workers), pg_catalog.unnest(run_us), pg_catalog.unnest(lines))
              AS i(id, state, ended_under, result, class, error, worker, run_us, line)
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+        LIMIT pg_catalog.cardinality(ids)
     ), gone AS (
         DELETE FROM pawl.job AS j
         USING input AS e
-        WHERE j.id = e.id
+        WHERE j.ctid = e.tid
         RETURNING j.*, e.state, e.ended_under, e.result, e.class, e.error, e.worker, e.run_us, e.line
     ), machines AS (
-        DELETE FROM pawl.machine AS m USING gone AS g WHERE g.is_machine AND m.job_id = g.id RETURNING m.*
+        DELETE FROM pawl.machine AS m
+        WHERE m.job_id = ANY (ARRAY(SELECT g.id FROM gone AS g WHERE g.is_machine))
+        RETURNING m.*
     ), options AS (
-        DELETE FROM pawl.job_option AS o USING gone AS g WHERE g.has_options AND o.job_id = g.id RETURNING o.*
+        DELETE FROM pawl.job_option AS o
+        WHERE o.job_id = ANY (ARRAY(SELECT g.id FROM gone AS g WHERE g.has_options))
+        RETURNING o.*
     ), past AS (
         INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                                   priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
@@ -1442,21 +1466,22 @@ BEGIN
         -- left of such a key says nothing once its job is gone, and guard_maintain removes it.
         SELECT k.hash, k.keep_ms
         FROM options AS o
-        JOIN pawl.guard AS k ON k.hash = o.guard AND k.job_id = o.job_id
-        FOR UPDATE OF k SKIP LOCKED
+        CROSS JOIN LATERAL (SELECT x.hash, x.keep_ms FROM pawl.guard AS x
+                            WHERE x.hash = o.guard AND x.job_id = o.job_id FOR UPDATE SKIP LOCKED) AS k
     ), freed AS (
-        DELETE FROM pawl.guard AS k USING keys WHERE k.hash = keys.hash AND keys.keep_ms = 0
+        DELETE FROM pawl.guard AS k WHERE k.hash = ANY (ARRAY(SELECT f.hash FROM keys AS f WHERE f.keep_ms = 0))
     ), freed_later AS (
         UPDATE pawl.guard AS k SET free_at = now + k.keep_ms::float8 * interval '1 millisecond'
-        FROM keys WHERE k.hash = keys.hash AND keys.keep_ms > 0
+        WHERE k.hash = ANY (ARRAY(SELECT f.hash FROM keys AS f WHERE f.keep_ms > 0))
     ), forgotten AS (
-        DELETE FROM pawl.signal AS s USING machines AS m WHERE s.job_id = m.job_id AND m.inbox > 0
+        DELETE FROM pawl.signal AS s WHERE s.job_id = ANY (ARRAY(SELECT m.job_id FROM machines AS m WHERE m.inbox > 0))
     ), childless AS (
-        DELETE FROM pawl.child AS c USING machines AS m WHERE c.parent_id = m.job_id AND m.joins > 0
+        DELETE FROM pawl.child AS c WHERE c.parent_id = ANY (ARRAY(SELECT m.job_id FROM machines AS m WHERE m.joins > 0))
     ), orphaned AS (
         INSERT INTO pawl.orphan (child_id, parent_id)
-        SELECT k.id, m.job_id FROM machines AS m JOIN pawl.job AS k ON k.parent_id = m.job_id
-        WHERE m.cancel_rest AND k.join_of IS NOT NULL
+        SELECT k.id, k.parent_id
+        FROM pawl.job AS k
+        WHERE k.parent_id = ANY (ARRAY(SELECT m.job_id FROM machines AS m WHERE m.cancel_rest)) AND k.join_of IS NOT NULL
         ON CONFLICT DO NOTHING
         RETURNING 1
     ), stirred AS (
@@ -1471,8 +1496,13 @@ BEGIN
         -- Children of an earlier join that their parent did not wait for count for nothing.
         UPDATE pawl.machine AS p
         SET children_left = p.children_left - c.n
-        FROM counted AS c
-        WHERE p.job_id = c.parent_id AND p.joins = c.join_of AND p.children_left IS NOT NULL
+        FROM (SELECT f.*, m.tid
+              FROM counted AS f
+              CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.machine AS x
+                                  WHERE x.job_id = f.parent_id AND x.joins = f.join_of AND x.children_left IS NOT NULL
+                                  OFFSET 0) AS m
+              LIMIT pg_catalog.cardinality(ids)) AS c
+        WHERE p.ctid = c.tid
         RETURNING p.job_id, p.joins, p.children_left <= p.join_at OR p.fail_fast AND c.any_failed AS over
     ), shown AS (
         INSERT INTO pawl.child (parent_id, child_id, kind, state, result, error)
@@ -1483,8 +1513,7 @@ BEGIN
     ), woken AS (
         UPDATE pawl.job AS p
         SET due_at = least(p.due_at, now)
-        FROM joined AS w
-        WHERE p.id = w.job_id AND w.over AND p.waits_for = 'children' AND p.token IS NULL
+        WHERE p.id = ANY (ARRAY(SELECT w.job_id FROM joined AS w WHERE w.over)) AND p.waits_for = 'children' AND p.token IS NULL
         RETURNING p.queue
     )
     SELECT pg_catalog.count(t.said) INTO told
@@ -1507,7 +1536,7 @@ CREATE FUNCTION pawl.jobs_settle(ids bigint[], tokens uuid[], outcomes pawl.outc
 DECLARE
     ends   bigint[];     -- positions in the input
     states pawl.state[]; -- in parallel: as what they end
-    keeps  bigint[];
+    keeps  bigint[];     -- positions of the others
 BEGIN
     -- For update, as pawl.assert_claim expects of all who end a claim. Whether the end was asked for is read from the locked row.
     SELECT pg_catalog.array_agg(d.n) FILTER (WHERE d.ends), pg_catalog.array_agg(d.state) FILTER (WHERE d.ends),
@@ -1522,24 +1551,27 @@ BEGIN
                        ELSE 'failed' END)::pawl.state AS state
           FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(tokens), pg_catalog.unnest(outcomes))
                WITH ORDINALITY AS i(id, token, outcome, n)
-          JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
-          LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)
-          FOR UPDATE OF j) AS d;
+          CROSS JOIN LATERAL (SELECT x.attempt, x.max_attempts, x.cancel_by, x.kind
+                              FROM pawl.job AS x WHERE x.id = i.id AND x.token = i.token FOR UPDATE) AS j
+          LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)) AS d;
 
     IF keeps IS NOT NULL THEN
         RETURN QUERY
         WITH input AS MATERIALIZED (
-            SELECT i.*, j.attempt, i.outcome = 'fail' OR i.outcome = 'retry' AND j.attempt >= j.max_attempts AS parks,
+            SELECT i.*, j.tid, i.outcome = 'fail' OR i.outcome = 'retry' AND j.attempt >= j.max_attempts AS parks,
                    CASE WHEN i.delay_ms >= 0 THEN i.delay_ms
                         ELSE pawl.retry_ms(j.attempt, o.retry, o.retry_base_ms, o.retry_cap_ms,
                                            k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms) END AS wait_ms
             FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(delays_ms),
                             pg_catalog.unnest(errors), pg_catalog.unnest(run_us))
                  WITH ORDINALITY AS i(id, outcome, delay_ms, error, run_us, n)
-            JOIN pawl.job AS j ON j.id = i.id
-            LEFT JOIN pawl.job_option AS o ON j.has_options AND o.job_id = j.id
+            CROSS JOIN LATERAL (SELECT x.ctid AS tid, x.attempt, x.max_attempts, x.kind, x.has_options
+                                FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+            LEFT JOIN LATERAL (SELECT x.retry, x.retry_base_ms, x.retry_cap_ms
+                               FROM pawl.job_option AS x WHERE x.job_id = i.id OFFSET 0) AS o ON j.has_options
             LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)
             WHERE (i.n IN (SELECT y.n FROM pg_catalog.unnest(keeps) AS y(n))) IS TRUE
+            LIMIT pg_catalog.cardinality(keeps)
         )
         UPDATE pawl.job AS j
         SET token = NULL,
@@ -1559,7 +1591,7 @@ BEGIN
                                                i.error, worker, i.run_us)
                           ELSE j.errors END
         FROM input AS i
-        WHERE j.id = i.id
+        WHERE j.ctid = i.tid
         RETURNING i.n,
                   CASE WHEN i.parks THEN 'parked' WHEN i.outcome = 'release' THEN 'ready'
                        WHEN i.outcome = 'snooze' THEN 'scheduled' ELSE 'retrying' END,
@@ -1572,7 +1604,7 @@ BEGIN
         PERFORM pg_catalog.pg_notify('pawl_wake', '<' || b.due_us || ' ' || b.queue)
         FROM (SELECT j.queue, (pg_catalog.date_part('epoch', pg_catalog.min(j.due_at)) * 1000000)::bigint AS due_us
               FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes)) AS i(id, outcome)
-              JOIN pawl.job AS j ON j.id = i.id
+              CROSS JOIN LATERAL (SELECT x.queue, x.due_at, x.token FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
               WHERE i.outcome = 'release' AND j.token IS NULL AND j.due_at < pg_catalog.clock_timestamp()
               GROUP BY j.queue) AS b;
     END IF;
@@ -1718,10 +1750,13 @@ BEGIN
         LIMIT 1
     ) AS l
     LEFT JOIN LATERAL (
+        -- Ranges and not equalities, so that only job_lane has this order: with these, job_pkey would have it, too.
         SELECT w.ctid AS tid
         FROM pawl.job AS w
-        WHERE w.queue = l.queue AND w.lane = l.name AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
-        ORDER BY w.id
+        WHERE (w.queue, w.lane, w.id) >= (l.queue, l.name, 0)
+          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807) AND w.lane IS NOT NULL
+          AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
+        ORDER BY w.queue, w.lane, w.id
         LIMIT l.room
         FOR UPDATE SKIP LOCKED
     ) AS j ON true;
@@ -1820,8 +1855,8 @@ BEGIN
     SET holders = ARRAY(SELECT h.id
                         FROM unnest(l.holders) AS h(id)
                         WHERE l.max_running > 16 AND cardinality(l.holders) > 16 AND h.id <> ALL (ids)
-                           OR EXISTS (SELECT FROM pawl.job AS j
-                                      WHERE j.id = h.id AND pawl.keeps_place(l.hold, j.token, j.attempt, j.waits_for)))
+                           OR (SELECT pawl.keeps_place(l.hold, j.token, j.attempt, j.waits_for)
+                               FROM pawl.job AS j WHERE j.id = h.id))
     WHERE l.ctid = ANY (locked_tids);
     -- 3. Call the next job.
     RETURN pawl.lanes_call(locked_queues, locked_names);
@@ -1838,20 +1873,20 @@ DECLARE
     n integer;
 BEGIN
     WITH idle AS MATERIALIZED (
-        SELECT l.queue, l.name FROM pawl.lane AS l
+        SELECT l.ctid AS tid FROM pawl.lane AS l
         WHERE l.holders = '{}' AND l.filled_at < clock_timestamp() - interval '1 hour'
-          AND NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name)
+          AND (SELECT true FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name LIMIT 1) IS NULL
         LIMIT 10000
         FOR UPDATE SKIP LOCKED
     )
-    DELETE FROM pawl.lane AS l USING idle AS i WHERE l.queue = i.queue AND l.name = i.name;
+    DELETE FROM pawl.lane AS l WHERE l.ctid = ANY (ARRAY(SELECT i.tid FROM idle AS i));
     -- With a free place while jobs wait, or with a holder that does not run.
     INSERT INTO pawl.lane_stir (queue, name)
     SELECT l.queue, l.name FROM pawl.lane AS l
     WHERE cardinality(l.holders) < l.max_running
-      AND EXISTS (SELECT FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name AND j.waits_for = 'lane')
+      AND (SELECT true FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name AND j.waits_for = 'lane' LIMIT 1)
        OR EXISTS (SELECT FROM unnest(l.holders) AS h(id)
-                  WHERE NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = h.id AND j.token IS NOT NULL))
+                  WHERE (SELECT true FROM pawl.job AS j WHERE j.id = h.id AND j.token IS NOT NULL) IS NULL)
     LIMIT 1000;
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
@@ -1912,9 +1947,8 @@ BEGIN
         -- 2. Keep the holders that run, and apply the rule. A job that entered before the lock is seen to run.
         UPDATE pawl.lane AS l
         SET holders = ARRAY(SELECT h.id FROM unnest(l.holders) AS h(id)
-                            WHERE EXISTS (SELECT FROM pawl.job AS j
-                                          WHERE j.id = h.id
-                                            AND pawl.keeps_place(coalesce((w.rule).hold, false), j.token, j.attempt, j.waits_for))),
+                            WHERE (SELECT pawl.keeps_place(coalesce((w.rule).hold, false), j.token, j.attempt, j.waits_for)
+                                   FROM pawl.job AS j WHERE j.id = h.id)),
             max_running = coalesce((w.rule).max_running, 1),
             rate_per_s = (w.rule).rate_per_s,
             burst = coalesce((w.rule).burst, 1),
@@ -1962,10 +1996,11 @@ BEGIN
         -- IS TRUE: a condition that job_pick could serve would tempt the planner to read the whole queue.
         SELECT j.ctid AS tid
         FROM pawl.job AS j
-        WHERE j.queue = lanes_move.queue AND j.lane = lanes[g.lane] AND j.id > g.last_id
+        WHERE (j.queue, j.lane, j.id) > (lanes_move.queue, lanes[g.lane], g.last_id)
+          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807) AND j.lane IS NOT NULL
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= now()) IS TRUE
           AND (j.deadline_at <= now()) IS NOT TRUE
-        ORDER BY j.id
+        ORDER BY j.queue, j.lane, j.id
         LIMIT least(1000, 64 * g.n)
         FOR UPDATE SKIP LOCKED
     ) AS c;
@@ -2120,8 +2155,8 @@ BEGIN
     SELECT pg_catalog.array_agg(l.n), pg_catalog.array_agg(l.id) FILTER (WHERE l.is_machine IS NULL) INTO mine, fresh
     FROM (SELECT i.n, j.id, j.is_machine
           FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(tokens)) WITH ORDINALITY AS i(id, token, n)
-          JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
-          FOR UPDATE OF j) AS l;
+          CROSS JOIN LATERAL (SELECT x.id, x.is_machine FROM pawl.job AS x
+                              WHERE x.id = i.id AND x.token = i.token FOR UPDATE) AS j) AS l;
 
     IF fresh IS NOT NULL THEN
         INSERT INTO pawl.machine (job_id) SELECT f.id FROM pg_catalog.unnest(fresh) AS f(id) ON CONFLICT DO NOTHING;
@@ -2129,7 +2164,7 @@ BEGIN
 
     RETURN QUERY
     WITH input AS MATERIALIZED (
-        SELECT i.*
+        SELECT i.*, j.tid, m.tid AS machine_tid
         FROM ROWS FROM (
                  pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(steps), pg_catalog.unnest(states),
                  pg_catalog.unnest(ms), pg_catalog.unnest(awaits), pg_catalog.unnest(seen), pg_catalog.unnest(shown),
@@ -2137,7 +2172,10 @@ BEGIN
                  pg_catalog.unnest(join_at), pg_catalog.unnest(fail_fast), pg_catalog.unnest(cancel_rest)
              ) WITH ORDINALITY AS i(id, outcome, step, state, ms, awaits, seen, shown, sticky, line, n_children, join_at,
                                     fail_fast, cancel_rest, n)
-        WHERE i.n = ANY (mine)
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.machine AS x WHERE x.job_id = i.id OFFSET 0) AS m
+        WHERE (i.n IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE
+        LIMIT pg_catalog.cardinality(mine)
     ), gone_on AS (
         UPDATE pawl.machine AS m
         SET step = CASE i.outcome WHEN 'wait' THEN m.step ELSE i.step END,
@@ -2153,8 +2191,8 @@ BEGIN
             cancel_rest = CASE i.outcome WHEN 'spawn' THEN i.cancel_rest ELSE m.cancel_rest END,
             timeline = pawl.timeline_add(m.timeline, i.line, now)
         FROM input AS i
-        WHERE m.job_id = i.id
-        RETURNING i.n, i.id, i.outcome, i.ms, i.shown, i.sticky, i.n_children, i.join_at, m.awaits, m.wait_until,
+        WHERE m.ctid = i.machine_tid
+        RETURNING i.n, i.id, i.tid, i.outcome, i.ms, i.shown, i.sticky, i.n_children, i.join_at, m.awaits, m.wait_until,
                   m.inbox > i.seen AS more_came
     ), moved AS (
         UPDATE pawl.job AS j
@@ -2181,7 +2219,7 @@ BEGIN
                                           THEN now
                                           ELSE coalesce(g.wait_until, 'infinity') END)) END
         FROM gone_on AS g
-        WHERE j.id = g.id
+        WHERE j.ctid = g.tid
         RETURNING g.n, j.cancel_by IS NOT NULL,
                   CASE WHEN j.due_at < 'infinity'
                        THEN (pg_catalog.date_part('epoch', j.due_at - pg_catalog.clock_timestamp()) * 1000::float8)::bigint END,
@@ -2192,27 +2230,31 @@ BEGIN
     -- Signals that the step was shown: consumed by progress; else they do not wake the same wait again.
     IF pg_catalog.num_nonnulls(VARIADIC shown) > 0 THEN
         WITH used AS MATERIALIZED (
-            SELECT i.id AS job_id, s.id, i.progress
+            SELECT x.tid, i.progress AND x.key IS NULL AS eats, i.progress
             FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(shown), pg_catalog.unnest(progress))
                  WITH ORDINALITY AS i(id, shown, progress, n)
-            CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.string_to_array(i.shown, ',')::bigint[]) AS s(id)
-            WHERE i.n = ANY (mine)
+            CROSS JOIN LATERAL (SELECT s.ctid AS tid, s.key
+                                FROM pawl.signal AS s
+                                WHERE s.job_id = i.id AND s.id = ANY (pg_catalog.string_to_array(i.shown, ',')::bigint[])
+                                OFFSET 0) AS x
+            WHERE (i.n IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE
         ), eaten AS (
-            DELETE FROM pawl.signal AS s
-            USING used AS u
-            WHERE s.job_id = u.job_id AND s.id = u.id AND u.progress AND s.key IS NULL
+            DELETE FROM pawl.signal AS s WHERE s.ctid = ANY (ARRAY(SELECT u.tid FROM used AS u WHERE u.eats))
+        ), consumed AS (
+            UPDATE pawl.signal AS s SET shown = true, consumed = true
+            WHERE s.ctid = ANY (ARRAY(SELECT u.tid FROM used AS u WHERE u.progress AND NOT u.eats))
         )
-        UPDATE pawl.signal AS s
-        SET shown = true, consumed = s.consumed OR u.progress
-        FROM used AS u
-        WHERE s.job_id = u.job_id AND s.id = u.id AND NOT (u.progress AND s.key IS NULL);
+        UPDATE pawl.signal AS s SET shown = true
+        WHERE s.ctid = ANY (ARRAY(SELECT u.tid FROM used AS u WHERE NOT u.progress));
     END IF;
 
     -- Results of children that the step was shown.
     DELETE FROM pawl.child AS c
-    USING ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(progress))
-          WITH ORDINALITY AS i(id, outcome, progress, n)
-    WHERE c.parent_id = i.id AND i.n = ANY (mine) AND i.progress AND i.outcome <> 'wait';
+    WHERE c.parent_id = ANY (ARRAY(
+        SELECT i.id
+        FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(progress))
+             WITH ORDINALITY AS i(id, outcome, progress, n)
+        WHERE i.progress AND i.outcome <> 'wait' AND (i.n IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE));
 
     IF child_of <> '{}' THEN
         INSERT INTO pawl.job (queue, kind, payload, priority, max_attempts, parent_id, join_of)
@@ -2221,8 +2263,8 @@ BEGIN
                         pg_catalog.unnest(child_payloads), pg_catalog.unnest(child_priorities),
                         pg_catalog.unnest(child_max_attempts))
              WITH ORDINALITY AS k(of, queue, kind, payload, priority, max_attempts, n)
-        JOIN pg_catalog.unnest(ids) WITH ORDINALITY AS i(id, n) ON i.n = k.of AND i.n = ANY (mine)
-        JOIN pawl.machine AS m ON m.job_id = i.id
+        CROSS JOIN LATERAL (SELECT x.job_id, x.joins FROM pawl.machine AS x WHERE x.job_id = ids[k.of] OFFSET 0) AS m
+        WHERE (k.of IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE
         ORDER BY k.n;
         PERFORM pg_catalog.pg_notify('pawl_wake', q.queue)
         FROM (SELECT DISTINCT c.queue FROM pg_catalog.unnest(child_queues) AS c(queue)) AS q
@@ -2268,7 +2310,7 @@ BEGIN
     PERFORM pawl.children_cancel(free);
     DELETE FROM pawl.orphan AS o
     WHERE o.child_id = ANY (noted)
-      AND (o.child_id = ANY (free) OR NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.child_id));
+      AND (o.child_id = ANY (free) OR (SELECT true FROM pawl.job AS j WHERE j.id = o.child_id) IS NULL);
     RETURN cardinality(free);
 END
 $$;
@@ -2819,17 +2861,17 @@ CREATE TABLE pawl.job (
     id bigint NOT NULL,
     due_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    token uuid,
     attempt integer DEFAULT 0 NOT NULL,
     max_attempts pawl.max_attempts DEFAULT 20 NOT NULL,
-    timeout_ms pawl.timeout_ms,
     priority pawl.priority DEFAULT 4 NOT NULL,
+    queue pawl.queue_name NOT NULL,
+    kind pawl.kind_name NOT NULL,
+    token uuid,
+    payload pawl.payload NOT NULL,
+    timeout_ms pawl.timeout_ms,
     waits_for pawl.wait,
     has_options boolean,
     is_machine boolean,
-    queue pawl.queue_name NOT NULL,
-    kind pawl.kind_name NOT NULL,
-    payload pawl.payload NOT NULL,
     errors jsonb,
     lane text,
     lane_due_at timestamp with time zone,
@@ -3674,29 +3716,15 @@ GRANT INSERT(due_at) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(due_at) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT UPDATE(due_at) ON TABLE pawl.job TO pawl_worker;
 
-GRANT UPDATE(token) ON TABLE pawl.job TO pawl_worker;
-
 GRANT UPDATE(attempt) ON TABLE pawl.job TO pawl_worker;
 
 GRANT INSERT(max_attempts) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(max_attempts) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(max_attempts) ON TABLE pawl.job TO pawl_worker;
 
-GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_producer;
-GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_enqueuer;
-
 GRANT INSERT(priority) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(priority) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(priority) ON TABLE pawl.job TO pawl_worker;
-
-GRANT UPDATE(waits_for) ON TABLE pawl.job TO pawl_worker;
-
-GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_producer;
-GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_enqueuer;
-GRANT UPDATE(has_options) ON TABLE pawl.job TO pawl_worker;
-
-GRANT UPDATE(is_machine) ON TABLE pawl.job TO pawl_worker;
-GRANT INSERT(is_machine) ON TABLE pawl.job TO pawl_server;
 
 GRANT SELECT(queue),INSERT(queue) ON TABLE pawl.job TO pawl_producer;
 GRANT SELECT(queue),INSERT(queue) ON TABLE pawl.job TO pawl_enqueuer;
@@ -3706,9 +3734,23 @@ GRANT INSERT(kind) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(kind) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(kind) ON TABLE pawl.job TO pawl_worker;
 
+GRANT UPDATE(token) ON TABLE pawl.job TO pawl_worker;
+
 GRANT INSERT(payload) ON TABLE pawl.job TO pawl_producer;
 GRANT INSERT(payload) ON TABLE pawl.job TO pawl_enqueuer;
 GRANT INSERT(payload) ON TABLE pawl.job TO pawl_worker;
+
+GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_producer;
+GRANT INSERT(timeout_ms) ON TABLE pawl.job TO pawl_enqueuer;
+
+GRANT UPDATE(waits_for) ON TABLE pawl.job TO pawl_worker;
+
+GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_producer;
+GRANT INSERT(has_options) ON TABLE pawl.job TO pawl_enqueuer;
+GRANT UPDATE(has_options) ON TABLE pawl.job TO pawl_worker;
+
+GRANT UPDATE(is_machine) ON TABLE pawl.job TO pawl_worker;
+GRANT INSERT(is_machine) ON TABLE pawl.job TO pawl_server;
 
 GRANT UPDATE(errors) ON TABLE pawl.job TO pawl_worker;
 

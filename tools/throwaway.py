@@ -131,13 +131,15 @@ class Cluster:
             raise Failure(f'psql failed: {sql}:\n{done.stderr}')
         return done
 
-    def make_template(self, pawl):
-        """Nobody may connect to the template afterwards, so that it can be cloned at any time."""
+    def make_template(self, pawl, also=None):
+        """Nobody may connect to the template afterwards, so that it can be cloned at any time. also: SQL to run in it."""
         self.psql('postgres', f'create database {TEMPLATE}')
         if os.access(pawl, os.X_OK) and run_quietly([pawl, 'db', 'migrate', '--help']).returncode == 0:
             done = run_quietly([pawl, 'db', 'migrate', '--db', self.conninfo(TEMPLATE)])
             if done.returncode != 0:
                 raise Failure('`pawl db migrate` failed on the template database:\n' + done.stdout)
+        if also:
+            self.psql(TEMPLATE, also)
         self.psql('postgres', f'alter database {TEMPLATE} with is_template true allow_connections false')
 
     def leftovers(self):

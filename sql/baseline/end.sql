@@ -68,20 +68,26 @@ BEGIN
     CROSS JOIN LATERAL (SELECT FROM pawl.job AS p WHERE p.id = f.id FOR UPDATE) AS l;
 
     WITH input AS MATERIALIZED (
-        SELECT i.*
+        SELECT i.*, j.tid
         FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(states), pg_catalog.unnest(tokens),
                         pg_catalog.unnest(results), pg_catalog.unnest(classes), pg_catalog.unnest(errors),
                         pg_catalog.unnest(workers), pg_catalog.unnest(run_us), pg_catalog.unnest(lines))
              AS i(id, state, ended_under, result, class, error, worker, run_us, line)
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+        LIMIT pg_catalog.cardinality(ids)
     ), gone AS (
         DELETE FROM pawl.job AS j
         USING input AS e
-        WHERE j.id = e.id
+        WHERE j.ctid = e.tid
         RETURNING j.*, e.state, e.ended_under, e.result, e.class, e.error, e.worker, e.run_us, e.line
     ), machines AS (
-        DELETE FROM pawl.machine AS m USING gone AS g WHERE g.is_machine AND m.job_id = g.id RETURNING m.*
+        DELETE FROM pawl.machine AS m
+        WHERE m.job_id = ANY (ARRAY(SELECT g.id FROM gone AS g WHERE g.is_machine))
+        RETURNING m.*
     ), options AS (
-        DELETE FROM pawl.job_option AS o USING gone AS g WHERE g.has_options AND o.job_id = g.id RETURNING o.*
+        DELETE FROM pawl.job_option AS o
+        WHERE o.job_id = ANY (ARRAY(SELECT g.id FROM gone AS g WHERE g.has_options))
+        RETURNING o.*
     ), past AS (
         INSERT INTO pawl.history (id, created_at, due_at, started_at, finished_at, expires_on, state, attempt, max_attempts,
                                   priority, queue, kind, worker, payload, result, errors, lane, parent_id, meta, cancel_by,
@@ -106,21 +112,22 @@ BEGIN
         -- left of such a key says nothing once its job is gone, and guard_maintain removes it.
         SELECT k.hash, k.keep_ms
         FROM options AS o
-        JOIN pawl.guard AS k ON k.hash = o.guard AND k.job_id = o.job_id
-        FOR UPDATE OF k SKIP LOCKED
+        CROSS JOIN LATERAL (SELECT x.hash, x.keep_ms FROM pawl.guard AS x
+                            WHERE x.hash = o.guard AND x.job_id = o.job_id FOR UPDATE SKIP LOCKED) AS k
     ), freed AS (
-        DELETE FROM pawl.guard AS k USING keys WHERE k.hash = keys.hash AND keys.keep_ms = 0
+        DELETE FROM pawl.guard AS k WHERE k.hash = ANY (ARRAY(SELECT f.hash FROM keys AS f WHERE f.keep_ms = 0))
     ), freed_later AS (
         UPDATE pawl.guard AS k SET free_at = now + k.keep_ms::float8 * interval '1 millisecond'
-        FROM keys WHERE k.hash = keys.hash AND keys.keep_ms > 0
+        WHERE k.hash = ANY (ARRAY(SELECT f.hash FROM keys AS f WHERE f.keep_ms > 0))
     ), forgotten AS (
-        DELETE FROM pawl.signal AS s USING machines AS m WHERE s.job_id = m.job_id AND m.inbox > 0
+        DELETE FROM pawl.signal AS s WHERE s.job_id = ANY (ARRAY(SELECT m.job_id FROM machines AS m WHERE m.inbox > 0))
     ), childless AS (
-        DELETE FROM pawl.child AS c USING machines AS m WHERE c.parent_id = m.job_id AND m.joins > 0
+        DELETE FROM pawl.child AS c WHERE c.parent_id = ANY (ARRAY(SELECT m.job_id FROM machines AS m WHERE m.joins > 0))
     ), orphaned AS (
         INSERT INTO pawl.orphan (child_id, parent_id)
-        SELECT k.id, m.job_id FROM machines AS m JOIN pawl.job AS k ON k.parent_id = m.job_id
-        WHERE m.cancel_rest AND k.join_of IS NOT NULL
+        SELECT k.id, k.parent_id
+        FROM pawl.job AS k
+        WHERE k.parent_id = ANY (ARRAY(SELECT m.job_id FROM machines AS m WHERE m.cancel_rest)) AND k.join_of IS NOT NULL
         ON CONFLICT DO NOTHING
         RETURNING 1
     ), stirred AS (
@@ -135,8 +142,13 @@ BEGIN
         -- Children of an earlier join that their parent did not wait for count for nothing.
         UPDATE pawl.machine AS p
         SET children_left = p.children_left - c.n
-        FROM counted AS c
-        WHERE p.job_id = c.parent_id AND p.joins = c.join_of AND p.children_left IS NOT NULL
+        FROM (SELECT f.*, m.tid
+              FROM counted AS f
+              CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.machine AS x
+                                  WHERE x.job_id = f.parent_id AND x.joins = f.join_of AND x.children_left IS NOT NULL
+                                  OFFSET 0) AS m
+              LIMIT pg_catalog.cardinality(ids)) AS c
+        WHERE p.ctid = c.tid
         RETURNING p.job_id, p.joins, p.children_left <= p.join_at OR p.fail_fast AND c.any_failed AS over
     ), shown AS (
         INSERT INTO pawl.child (parent_id, child_id, kind, state, result, error)
@@ -147,8 +159,7 @@ BEGIN
     ), woken AS (
         UPDATE pawl.job AS p
         SET due_at = least(p.due_at, now)
-        FROM joined AS w
-        WHERE p.id = w.job_id AND w.over AND p.waits_for = 'children' AND p.token IS NULL
+        WHERE p.id = ANY (ARRAY(SELECT w.job_id FROM joined AS w WHERE w.over)) AND p.waits_for = 'children' AND p.token IS NULL
         RETURNING p.queue
     )
     SELECT pg_catalog.count(t.said) INTO told
@@ -190,7 +201,7 @@ CREATE FUNCTION pawl.jobs_settle(
 DECLARE
     ends   bigint[];     -- positions in the input
     states pawl.state[]; -- in parallel: as what they end
-    keeps  bigint[];
+    keeps  bigint[];     -- positions of the others
 BEGIN
     -- For update, as pawl.assert_claim expects of all who end a claim. Whether the end was asked for is read from the locked row.
     SELECT pg_catalog.array_agg(d.n) FILTER (WHERE d.ends), pg_catalog.array_agg(d.state) FILTER (WHERE d.ends),
@@ -205,24 +216,27 @@ BEGIN
                        ELSE 'failed' END)::pawl.state AS state
           FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(tokens), pg_catalog.unnest(outcomes))
                WITH ORDINALITY AS i(id, token, outcome, n)
-          JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
-          LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)
-          FOR UPDATE OF j) AS d;
+          CROSS JOIN LATERAL (SELECT x.attempt, x.max_attempts, x.cancel_by, x.kind
+                              FROM pawl.job AS x WHERE x.id = i.id AND x.token = i.token FOR UPDATE) AS j
+          LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)) AS d;
 
     IF keeps IS NOT NULL THEN
         RETURN QUERY
         WITH input AS MATERIALIZED (
-            SELECT i.*, j.attempt, i.outcome = 'fail' OR i.outcome = 'retry' AND j.attempt >= j.max_attempts AS parks,
+            SELECT i.*, j.tid, i.outcome = 'fail' OR i.outcome = 'retry' AND j.attempt >= j.max_attempts AS parks,
                    CASE WHEN i.delay_ms >= 0 THEN i.delay_ms
                         ELSE pawl.retry_ms(j.attempt, o.retry, o.retry_base_ms, o.retry_cap_ms,
                                            k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms) END AS wait_ms
             FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(delays_ms),
                             pg_catalog.unnest(errors), pg_catalog.unnest(run_us))
                  WITH ORDINALITY AS i(id, outcome, delay_ms, error, run_us, n)
-            JOIN pawl.job AS j ON j.id = i.id
-            LEFT JOIN pawl.job_option AS o ON j.has_options AND o.job_id = j.id
+            CROSS JOIN LATERAL (SELECT x.ctid AS tid, x.attempt, x.max_attempts, x.kind, x.has_options
+                                FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+            LEFT JOIN LATERAL (SELECT x.retry, x.retry_base_ms, x.retry_cap_ms
+                               FROM pawl.job_option AS x WHERE x.job_id = i.id OFFSET 0) AS o ON j.has_options
             LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)
             WHERE (i.n IN (SELECT y.n FROM pg_catalog.unnest(keeps) AS y(n))) IS TRUE
+            LIMIT pg_catalog.cardinality(keeps)
         )
         UPDATE pawl.job AS j
         SET token = NULL,
@@ -242,7 +256,7 @@ BEGIN
                                                i.error, worker, i.run_us)
                           ELSE j.errors END
         FROM input AS i
-        WHERE j.id = i.id
+        WHERE j.ctid = i.tid
         RETURNING i.n,
                   CASE WHEN i.parks THEN 'parked' WHEN i.outcome = 'release' THEN 'ready'
                        WHEN i.outcome = 'snooze' THEN 'scheduled' ELSE 'retrying' END,
@@ -255,7 +269,7 @@ BEGIN
         PERFORM pg_catalog.pg_notify('pawl_wake', '<' || b.due_us || ' ' || b.queue)
         FROM (SELECT j.queue, (pg_catalog.date_part('epoch', pg_catalog.min(j.due_at)) * 1000000)::bigint AS due_us
               FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes)) AS i(id, outcome)
-              JOIN pawl.job AS j ON j.id = i.id
+              CROSS JOIN LATERAL (SELECT x.queue, x.due_at, x.token FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
               WHERE i.outcome = 'release' AND j.token IS NULL AND j.due_at < pg_catalog.clock_timestamp()
               GROUP BY j.queue) AS b;
     END IF;

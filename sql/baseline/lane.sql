@@ -202,10 +202,11 @@ BEGIN
         -- IS TRUE: a condition that job_pick could serve would tempt the planner to read the whole queue.
         SELECT j.ctid AS tid
         FROM pawl.job AS j
-        WHERE j.queue = lanes_move.queue AND j.lane = lanes[g.lane] AND j.id > g.last_id
+        WHERE (j.queue, j.lane, j.id) > (lanes_move.queue, lanes[g.lane], g.last_id)
+          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807) AND j.lane IS NOT NULL
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= now()) IS TRUE
           AND (j.deadline_at <= now()) IS NOT TRUE
-        ORDER BY j.id
+        ORDER BY j.queue, j.lane, j.id
         LIMIT least(1000, 64 * g.n)
         FOR UPDATE SKIP LOCKED
     ) AS c;
@@ -245,10 +246,13 @@ BEGIN
         LIMIT 1
     ) AS l
     LEFT JOIN LATERAL (
+        -- Ranges and not equalities, so that only job_lane has this order: with these, job_pkey would have it, too.
         SELECT w.ctid AS tid
         FROM pawl.job AS w
-        WHERE w.queue = l.queue AND w.lane = l.name AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
-        ORDER BY w.id
+        WHERE (w.queue, w.lane, w.id) >= (l.queue, l.name, 0)
+          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807) AND w.lane IS NOT NULL
+          AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
+        ORDER BY w.queue, w.lane, w.id
         LIMIT l.room
         FOR UPDATE SKIP LOCKED
     ) AS j ON true;
@@ -310,8 +314,8 @@ BEGIN
     SET holders = ARRAY(SELECT h.id
                         FROM unnest(l.holders) AS h(id)
                         WHERE l.max_running > 16 AND cardinality(l.holders) > 16 AND h.id <> ALL (ids)
-                           OR EXISTS (SELECT FROM pawl.job AS j
-                                      WHERE j.id = h.id AND pawl.keeps_place(l.hold, j.token, j.attempt, j.waits_for)))
+                           OR (SELECT pawl.keeps_place(l.hold, j.token, j.attempt, j.waits_for)
+                               FROM pawl.job AS j WHERE j.id = h.id))
     WHERE l.ctid = ANY (locked_tids);
     -- 3. Call the next job.
     RETURN pawl.lanes_call(locked_queues, locked_names);
@@ -351,9 +355,8 @@ BEGIN
         -- 2. Keep the holders that run, and apply the rule. A job that entered before the lock is seen to run.
         UPDATE pawl.lane AS l
         SET holders = ARRAY(SELECT h.id FROM unnest(l.holders) AS h(id)
-                            WHERE EXISTS (SELECT FROM pawl.job AS j
-                                          WHERE j.id = h.id
-                                            AND pawl.keeps_place(coalesce((w.rule).hold, false), j.token, j.attempt, j.waits_for))),
+                            WHERE (SELECT pawl.keeps_place(coalesce((w.rule).hold, false), j.token, j.attempt, j.waits_for)
+                                   FROM pawl.job AS j WHERE j.id = h.id)),
             max_running = coalesce((w.rule).max_running, 1),
             rate_per_s = (w.rule).rate_per_s,
             burst = coalesce((w.rule).burst, 1),
@@ -389,20 +392,20 @@ DECLARE
     n integer;
 BEGIN
     WITH idle AS MATERIALIZED (
-        SELECT l.queue, l.name FROM pawl.lane AS l
+        SELECT l.ctid AS tid FROM pawl.lane AS l
         WHERE l.holders = '{}' AND l.filled_at < clock_timestamp() - interval '1 hour'
-          AND NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name)
+          AND (SELECT true FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name LIMIT 1) IS NULL
         LIMIT 10000
         FOR UPDATE SKIP LOCKED
     )
-    DELETE FROM pawl.lane AS l USING idle AS i WHERE l.queue = i.queue AND l.name = i.name;
+    DELETE FROM pawl.lane AS l WHERE l.ctid = ANY (ARRAY(SELECT i.tid FROM idle AS i));
     -- With a free place while jobs wait, or with a holder that does not run.
     INSERT INTO pawl.lane_stir (queue, name)
     SELECT l.queue, l.name FROM pawl.lane AS l
     WHERE cardinality(l.holders) < l.max_running
-      AND EXISTS (SELECT FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name AND j.waits_for = 'lane')
+      AND (SELECT true FROM pawl.job AS j WHERE j.queue = l.queue AND j.lane = l.name AND j.waits_for = 'lane' LIMIT 1)
        OR EXISTS (SELECT FROM unnest(l.holders) AS h(id)
-                  WHERE NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = h.id AND j.token IS NOT NULL))
+                  WHERE (SELECT true FROM pawl.job AS j WHERE j.id = h.id AND j.token IS NOT NULL) IS NULL)
     LIMIT 1000;
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;

@@ -8,8 +8,8 @@ CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token u
                                  from_due timestamptz[], from_id bigint[], from_priority smallint[], from_lane boolean[],
                                  most_of_lane integer)
 RETURNS TABLE (id bigint, kind text, priority smallint, attempt integer, max_attempts integer, timeout_ms integer, payload bytea,
-               due_at timestamptz, join_of integer, has_options boolean, is_machine boolean, trace text, machine text,
-               state bytea, tid tid, lane text, in_lane boolean, together boolean, along boolean)
+               due_at timestamptz, join_of integer, has_options boolean, is_machine boolean, trace text,
+               machine pawl.machine_seen, tid tid, lane text, in_lane boolean, together boolean, along boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -141,12 +141,16 @@ BEGIN
                         WHEN rooms[r.lane] IS NULL THEN NULL
                         WHEN r.holds THEN true
                         WHEN r.rank > rooms[r.lane] THEN false
-                        WHEN ordered[r.lane] THEN NOT EXISTS (
-                            SELECT FROM pawl.job AS e
-                            WHERE e.queue = claim_lanes.queue AND e.lane = lanes[r.lane] AND e.id < r.id AND e.token IS NULL
-                              AND (held[r.lane] AND e.attempt > 0 OR e.attempt = 0 AND NOT EXISTS (SELECT FROM pawl.machine AS m
-                                                                          WHERE m.job_id = e.id AND m.step IS NOT NULL))
-                              AND e.id <> ALL (ids))
+                        WHEN ordered[r.lane] THEN (
+                            SELECT true FROM pawl.job AS e
+                            WHERE (e.queue, e.lane, e.id) >= (claim_lanes.queue, lanes[r.lane], 0)
+                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id)
+                              AND e.lane IS NOT NULL AND e.token IS NULL
+                              AND (held[r.lane] AND e.attempt > 0
+                                   OR e.attempt = 0 AND (SELECT true FROM pawl.machine AS m
+                                                         WHERE m.job_id = e.id AND m.step IS NOT NULL) IS NULL)
+                              AND e.id <> ALL (ids)
+                            ORDER BY e.queue, e.lane, e.id LIMIT 1) IS NULL
                         ELSE true END AS enters
             FROM (
                 SELECT i.id, i.tid, i.lane, coalesce(i.holds, false) AS holds,
@@ -171,10 +175,13 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT j.id, j.ctid AS tid
                 FROM pawl.job AS j
-                WHERE j.queue = claim_lanes.queue AND j.lane = lanes[g.lane] AND j.token IS NULL AND j.id <> ALL (g.ids)
+                WHERE (j.queue, j.lane, j.id) >= (claim_lanes.queue, lanes[g.lane], 0)
+                  AND (j.queue, j.lane, j.id) <= (claim_lanes.queue, lanes[g.lane], 9223372036854775807)
+                  AND j.lane IS NOT NULL
+                  AND j.token IS NULL AND j.id <> ALL (g.ids)
                   AND (j.waits_for IS NULL AND j.due_at <= now() OR pawl.waits_behind(j.waits_for, j.due_at, NULL))
                   AND j.is_machine IS NULL AND j.kind = ANY (kinds)
-                ORDER BY j.id
+                ORDER BY j.queue, j.lane, j.id
                 LIMIT greatest(most_of_lane - cardinality(g.ids), 0)
                 FOR UPDATE SKIP LOCKED
             ) AS c;
@@ -221,7 +228,7 @@ BEGIN
                            THEN pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) END AS machine
         )
         SELECT t.id, t.kind::text, t.priority::int2, t.attempt, t.max_attempts::int4, t.timeout_ms::int4, t.payload::bytea,
-               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, (t.machine).line, (t.machine).state, t.tid, t.lane,
+               t.due_at, t.join_of, t.has_options, t.is_machine, t.trace, t.machine, t.tid, t.lane,
                t.lane IS NOT NULL,
                CASE WHEN grouped IS NULL THEN false ELSE t.id IN (SELECT unnest(grouped)) END,
                CASE WHEN along_ids IS NULL THEN false ELSE t.id IN (SELECT unnest(along_ids)) END
@@ -264,7 +271,7 @@ BEGIN
     IF behind_ids IS NOT NULL OR taken_ids IS NOT NULL AND array_position(rooms, NULL) IS NOT NULL THEN
         RETURN QUERY
         SELECT 0::int8, '', i.priority, 0, 0, NULL::int4, ''::bytea, i.due_at, NULL::int4, NULL::boolean, NULL::boolean,
-               NULL, NULL, NULL::bytea, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
+               NULL, NULL::pawl.machine_seen, NULL::tid, NULL, array_position(rooms, NULL) IS NULL, false, false
         FROM ROWS FROM (unnest(priorities), unnest(dues), unnest(lane_of)) AS i(priority, due_at, lane)
         WHERE i.lane IS NOT NULL
         ORDER BY i.priority, i.due_at DESC

@@ -219,7 +219,6 @@ $$;
 -- 16 its children end with it, 32 its step is shown children.
 -- VOLATILE, because the claim's statement may have begun before the step that put the machine here was committed: the job's
 -- row is read as it is once it is locked, and so must this be.
-CREATE TYPE pawl.machine_seen AS (line text, state bytea);
 CREATE FUNCTION pawl.machine_view(job bigint, waits_for pawl.wait, deadline_at timestamptz, cancel_by text)
 RETURNS pawl.machine_seen LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
@@ -327,8 +326,8 @@ BEGIN
     SELECT pg_catalog.array_agg(l.n), pg_catalog.array_agg(l.id) FILTER (WHERE l.is_machine IS NULL) INTO mine, fresh
     FROM (SELECT i.n, j.id, j.is_machine
           FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(tokens)) WITH ORDINALITY AS i(id, token, n)
-          JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
-          FOR UPDATE OF j) AS l;
+          CROSS JOIN LATERAL (SELECT x.id, x.is_machine FROM pawl.job AS x
+                              WHERE x.id = i.id AND x.token = i.token FOR UPDATE) AS j) AS l;
 
     IF fresh IS NOT NULL THEN
         INSERT INTO pawl.machine (job_id) SELECT f.id FROM pg_catalog.unnest(fresh) AS f(id) ON CONFLICT DO NOTHING;
@@ -336,7 +335,7 @@ BEGIN
 
     RETURN QUERY
     WITH input AS MATERIALIZED (
-        SELECT i.*
+        SELECT i.*, j.tid, m.tid AS machine_tid
         FROM ROWS FROM (
                  pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(steps), pg_catalog.unnest(states),
                  pg_catalog.unnest(ms), pg_catalog.unnest(awaits), pg_catalog.unnest(seen), pg_catalog.unnest(shown),
@@ -344,7 +343,10 @@ BEGIN
                  pg_catalog.unnest(join_at), pg_catalog.unnest(fail_fast), pg_catalog.unnest(cancel_rest)
              ) WITH ORDINALITY AS i(id, outcome, step, state, ms, awaits, seen, shown, sticky, line, n_children, join_at,
                                     fail_fast, cancel_rest, n)
-        WHERE i.n = ANY (mine)
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid FROM pawl.machine AS x WHERE x.job_id = i.id OFFSET 0) AS m
+        WHERE (i.n IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE
+        LIMIT pg_catalog.cardinality(mine)
     ), gone_on AS (
         UPDATE pawl.machine AS m
         SET step = CASE i.outcome WHEN 'wait' THEN m.step ELSE i.step END,
@@ -360,8 +362,8 @@ BEGIN
             cancel_rest = CASE i.outcome WHEN 'spawn' THEN i.cancel_rest ELSE m.cancel_rest END,
             timeline = pawl.timeline_add(m.timeline, i.line, now)
         FROM input AS i
-        WHERE m.job_id = i.id
-        RETURNING i.n, i.id, i.outcome, i.ms, i.shown, i.sticky, i.n_children, i.join_at, m.awaits, m.wait_until,
+        WHERE m.ctid = i.machine_tid
+        RETURNING i.n, i.id, i.tid, i.outcome, i.ms, i.shown, i.sticky, i.n_children, i.join_at, m.awaits, m.wait_until,
                   m.inbox > i.seen AS more_came
     ), moved AS (
         UPDATE pawl.job AS j
@@ -388,7 +390,7 @@ BEGIN
                                           THEN now
                                           ELSE coalesce(g.wait_until, 'infinity') END)) END
         FROM gone_on AS g
-        WHERE j.id = g.id
+        WHERE j.ctid = g.tid
         RETURNING g.n, j.cancel_by IS NOT NULL,
                   CASE WHEN j.due_at < 'infinity'
                        THEN (pg_catalog.date_part('epoch', j.due_at - pg_catalog.clock_timestamp()) * 1000::float8)::bigint END,
@@ -399,27 +401,31 @@ BEGIN
     -- Signals that the step was shown: consumed by progress; else they do not wake the same wait again.
     IF pg_catalog.num_nonnulls(VARIADIC shown) > 0 THEN
         WITH used AS MATERIALIZED (
-            SELECT i.id AS job_id, s.id, i.progress
+            SELECT x.tid, i.progress AND x.key IS NULL AS eats, i.progress
             FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(shown), pg_catalog.unnest(progress))
                  WITH ORDINALITY AS i(id, shown, progress, n)
-            CROSS JOIN LATERAL pg_catalog.unnest(pg_catalog.string_to_array(i.shown, ',')::bigint[]) AS s(id)
-            WHERE i.n = ANY (mine)
+            CROSS JOIN LATERAL (SELECT s.ctid AS tid, s.key
+                                FROM pawl.signal AS s
+                                WHERE s.job_id = i.id AND s.id = ANY (pg_catalog.string_to_array(i.shown, ',')::bigint[])
+                                OFFSET 0) AS x
+            WHERE (i.n IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE
         ), eaten AS (
-            DELETE FROM pawl.signal AS s
-            USING used AS u
-            WHERE s.job_id = u.job_id AND s.id = u.id AND u.progress AND s.key IS NULL
+            DELETE FROM pawl.signal AS s WHERE s.ctid = ANY (ARRAY(SELECT u.tid FROM used AS u WHERE u.eats))
+        ), consumed AS (
+            UPDATE pawl.signal AS s SET shown = true, consumed = true
+            WHERE s.ctid = ANY (ARRAY(SELECT u.tid FROM used AS u WHERE u.progress AND NOT u.eats))
         )
-        UPDATE pawl.signal AS s
-        SET shown = true, consumed = s.consumed OR u.progress
-        FROM used AS u
-        WHERE s.job_id = u.job_id AND s.id = u.id AND NOT (u.progress AND s.key IS NULL);
+        UPDATE pawl.signal AS s SET shown = true
+        WHERE s.ctid = ANY (ARRAY(SELECT u.tid FROM used AS u WHERE NOT u.progress));
     END IF;
 
     -- Results of children that the step was shown.
     DELETE FROM pawl.child AS c
-    USING ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(progress))
-          WITH ORDINALITY AS i(id, outcome, progress, n)
-    WHERE c.parent_id = i.id AND i.n = ANY (mine) AND i.progress AND i.outcome <> 'wait';
+    WHERE c.parent_id = ANY (ARRAY(
+        SELECT i.id
+        FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(outcomes), pg_catalog.unnest(progress))
+             WITH ORDINALITY AS i(id, outcome, progress, n)
+        WHERE i.progress AND i.outcome <> 'wait' AND (i.n IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE));
 
     IF child_of <> '{}' THEN
         INSERT INTO pawl.job (queue, kind, payload, priority, max_attempts, parent_id, join_of)
@@ -428,8 +434,8 @@ BEGIN
                         pg_catalog.unnest(child_payloads), pg_catalog.unnest(child_priorities),
                         pg_catalog.unnest(child_max_attempts))
              WITH ORDINALITY AS k(of, queue, kind, payload, priority, max_attempts, n)
-        JOIN pg_catalog.unnest(ids) WITH ORDINALITY AS i(id, n) ON i.n = k.of AND i.n = ANY (mine)
-        JOIN pawl.machine AS m ON m.job_id = i.id
+        CROSS JOIN LATERAL (SELECT x.job_id, x.joins FROM pawl.machine AS x WHERE x.job_id = ids[k.of] OFFSET 0) AS m
+        WHERE (k.of IN (SELECT y.n FROM pg_catalog.unnest(mine) AS y(n))) IS TRUE
         ORDER BY k.n;
         PERFORM pg_catalog.pg_notify('pawl_wake', q.queue)
         FROM (SELECT DISTINCT c.queue FROM pg_catalog.unnest(child_queues) AS c(queue)) AS q
@@ -492,7 +498,7 @@ BEGIN
     PERFORM pawl.children_cancel(free);
     DELETE FROM pawl.orphan AS o
     WHERE o.child_id = ANY (noted)
-      AND (o.child_id = ANY (free) OR NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.child_id));
+      AND (o.child_id = ANY (free) OR (SELECT true FROM pawl.job AS j WHERE j.id = o.child_id) IS NULL);
     RETURN cardinality(free);
 END
 $$;

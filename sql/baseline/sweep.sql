@@ -36,13 +36,14 @@ BEGIN
               ORDER BY since
               LIMIT 200) AS n
     ), expired AS MATERIALIZED (
-        SELECT c.token, n.since, CASE WHEN only_token IS NULL THEN pg_catalog.cardinality(c.job_ids) ELSE 1 END AS size
-        FROM near AS n
-        JOIN pawl.claim AS c ON c.token = n.token
-        WHERE c.lease_until < pg_catalog.clock_timestamp()
-        ORDER BY n.since, n.token
+        SELECT n.token, n.since, c.size
+        FROM (SELECT x.* FROM near AS x ORDER BY x.since, x.token) AS n
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN only_token IS NULL THEN pg_catalog.cardinality(x.job_ids) ELSE 1 END AS size
+            FROM pawl.claim AS x
+            WHERE x.token = n.token AND x.lease_until < pg_catalog.clock_timestamp()
+            FOR UPDATE SKIP LOCKED) AS c
         LIMIT (SELECT pg_catalog.count(*) FROM near AS n WHERE n.before < most)
-        FOR UPDATE OF c SKIP LOCKED
     )
     SELECT pg_catalog.array_agg(e.token), pg_catalog.array_agg(least(e.size, most - e.before)),
            (SELECT pg_catalog.count(*) FROM near)
@@ -57,11 +58,12 @@ BEGIN
     FROM (SELECT j.id, c.token, w.name AS worker,
                  (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - c.claimed_at) * 1000000)::bigint AS us
           FROM ROWS FROM (pg_catalog.unnest(claims), pg_catalog.unnest(takes)) AS s(token, n)
-          JOIN pawl.claim AS c ON c.token = s.token
-          LEFT JOIN pawl.worker AS w ON w.id = c.worker
+          CROSS JOIN LATERAL (SELECT x.token, x.claimed_at, x.worker, x.job_ids
+                              FROM pawl.claim AS x WHERE x.token = s.token OFFSET 0) AS c
+          LEFT JOIN LATERAL (SELECT x.name FROM pawl.worker AS x WHERE x.id = c.worker OFFSET 0) AS w ON true
           CROSS JOIN LATERAL pg_catalog.unnest(CASE WHEN only_token IS NULL THEN c.job_ids[1:s.n] ELSE ARRAY[only_job] END) AS i(id)
-          JOIN pawl.job AS j ON j.id = i.id AND j.token = c.token
-          FOR UPDATE OF j SKIP LOCKED) AS l;
+          CROSS JOIN LATERAL (SELECT x.id FROM pawl.job AS x
+                              WHERE x.id = i.id AND x.token = c.token FOR UPDATE SKIP LOCKED) AS j) AS l;
 
     -- Not those with a lease of their own: none can come now: giving a lease locks the job.
     SELECT pg_catalog.array_agg(l.id), pg_catalog.array_agg(l.token), pg_catalog.array_agg(l.worker),
@@ -70,21 +72,23 @@ BEGIN
     FROM (SELECT f.id, f.token, f.worker, f.us
           FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(tokens), pg_catalog.unnest(workers),
                           pg_catalog.unnest(took_us)) AS f(id, token, worker, us)
-          WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = f.id AND h.token = f.token)
+          WHERE (SELECT true FROM pawl.held AS h WHERE h.job_id = f.id AND h.token = f.token) IS NULL
           UNION ALL
           SELECT o.* FROM (
               SELECT j.id, h.token, h.worker,
                      (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - h.since) * 1000000)::bigint AS us
-              FROM pawl.held AS h
-              JOIN pawl.job AS j ON j.id = h.job_id AND j.token = h.token
-              WHERE h.lease_until < pg_catalog.clock_timestamp()
-                AND (only_token IS NULL OR h.job_id = only_job)
-                -- Else the server that claimed it renews that claim for it.
-                AND (h.let_go OR h.token = ANY (claims)
-                     OR (SELECT true FROM pawl.claim AS c WHERE c.token = h.token) IS NULL)
-              ORDER BY h.lease_until
-              LIMIT greatest(most - coalesce(pg_catalog.cardinality(jobs), 0), 0)
-              FOR UPDATE OF h, j SKIP LOCKED) AS o) AS l;
+              FROM (SELECT x.job_id, x.token, x.worker, x.since
+                    FROM pawl.held AS x
+                    WHERE x.lease_until < pg_catalog.clock_timestamp()
+                      AND (only_token IS NULL OR x.job_id = only_job)
+                      -- Else the server that claimed it renews that claim for it.
+                      AND (x.let_go OR x.token = ANY (claims)
+                           OR (SELECT true FROM pawl.claim AS c WHERE c.token = x.token) IS NULL)
+                    ORDER BY x.lease_until
+                    FOR UPDATE SKIP LOCKED) AS h
+              CROSS JOIN LATERAL (SELECT x.id FROM pawl.job AS x
+                                  WHERE x.id = h.job_id AND x.token = h.token FOR UPDATE SKIP LOCKED) AS j
+              LIMIT greatest(most - coalesce(pg_catalog.cardinality(jobs), 0), 0)) AS o) AS l;
 
     -- Which of them end; and their parents, where these can be had.
     parents := ARRAY(SELECT p.id FROM pawl.job AS p
@@ -98,22 +102,26 @@ BEGIN
                  j.cancel_by IS NOT NULL OR j.attempt >= j.max_attempts AND k.park IS NOT TRUE AS over
           FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(tokens), pg_catalog.unnest(workers),
                           pg_catalog.unnest(took_us)) AS f(id, token, worker, us)
-          JOIN pawl.job AS j ON j.id = f.id
+          CROSS JOIN LATERAL (SELECT x.parent_id, x.join_of, x.cancel_by, x.attempt, x.max_attempts, x.kind
+                              FROM pawl.job AS x WHERE x.id = f.id OFFSET 0) AS j
           LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)) AS l
     WHERE NOT l.over OR l.join_of IS NULL OR l.parent_id = ANY (parents)
-       OR NOT EXISTS (SELECT FROM pawl.job AS p WHERE p.id = l.parent_id);
+       OR (SELECT true FROM pawl.job AS p WHERE p.id = l.parent_id) IS NULL;
 
     RETURN QUERY
     WITH input AS MATERIALIZED (
-        SELECT l.*, j.attempt >= j.max_attempts AS spent,
+        SELECT l.*, j.tid, j.attempt >= j.max_attempts AS spent,
                pawl.retry_ms(j.attempt, o.retry, o.retry_base_ms, o.retry_cap_ms,
                              k.retry, k.retry_base_ms, k.retry_cap_ms, k.retry_table_ms) AS wait_ms
         FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(workers), pg_catalog.unnest(took_us),
                         pg_catalog.unnest(over)) AS l(id, worker, us, over)
-        JOIN pawl.job AS j ON j.id = l.id
-        LEFT JOIN pawl.job_option AS o ON j.has_options AND o.job_id = j.id
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid, x.attempt, x.max_attempts, x.kind, x.has_options
+                            FROM pawl.job AS x WHERE x.id = l.id OFFSET 0) AS j
+        LEFT JOIN LATERAL (SELECT x.retry, x.retry_base_ms, x.retry_cap_ms
+                           FROM pawl.job_option AS x WHERE x.job_id = l.id OFFSET 0) AS o ON j.has_options
         LEFT JOIN pawl.kind AS k ON k.name = pg_catalog.split_part(j.kind, '@', 1)
         WHERE NOT l.over
+        LIMIT pg_catalog.cardinality(jobs)
     ), back AS (
         UPDATE pawl.job AS j
         SET token = NULL,
@@ -126,7 +134,7 @@ BEGIN
                                                              + i.wait_ms::float8 * interval '1 millisecond')) END,
             errors = pawl.errors_add(j.errors, j.attempt, 'lost', lost, i.worker, i.us)
         FROM input AS i
-        WHERE j.id = i.id
+        WHERE j.ctid = i.tid
         RETURNING j.id, i.spent, j.queue, j.lane
     ), stirred AS (
         INSERT INTO pawl.lane_stir (queue, name) SELECT DISTINCT b.queue, b.lane FROM back AS b WHERE b.lane IS NOT NULL
@@ -135,7 +143,7 @@ BEGIN
     UNION ALL
     SELECT j.id, CASE WHEN j.cancel_by IS NULL THEN 'failed' ELSE 'cancelled' END
     FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(over)) AS l(id, over)
-    JOIN pawl.job AS j ON j.id = l.id
+    CROSS JOIN LATERAL (SELECT x.id, x.cancel_by FROM pawl.job AS x WHERE x.id = l.id OFFSET 0) AS j
     WHERE l.over;
 
     IF true = ANY (over) THEN
@@ -146,20 +154,20 @@ BEGIN
             pg_catalog.array_agg(l.us), NULL)
         FROM ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(workers), pg_catalog.unnest(took_us),
                         pg_catalog.unnest(over)) AS l(id, worker, us, over)
-        JOIN pawl.job AS j ON j.id = l.id
+        CROSS JOIN LATERAL (SELECT x.cancel_by FROM pawl.job AS x WHERE x.id = l.id OFFSET 0) AS j
         WHERE l.over;
     END IF;
 
     -- Leases of these jobs, and of jobs that were settled long since.
     DELETE FROM pawl.held AS h
-    USING ROWS FROM (pg_catalog.unnest(jobs), pg_catalog.unnest(tokens)) AS l(id, token)
-    WHERE h.job_id = l.id AND h.token = l.token;
+    WHERE h.job_id = ANY (jobs)
+      AND h.token = tokens[pg_catalog.array_position(jobs, h.job_id)];
     IF only_token IS NULL THEN
         DELETE FROM pawl.held AS h
         WHERE h.job_id = ANY (ARRAY(
             SELECT o.job_id FROM pawl.held AS o
             WHERE o.lease_until < pg_catalog.clock_timestamp()
-              AND NOT EXISTS (SELECT FROM pawl.job AS j WHERE j.id = o.job_id AND j.token = o.token)
+              AND (SELECT true FROM pawl.job AS j WHERE j.id = o.job_id AND j.token = o.token) IS NULL
             ORDER BY o.lease_until LIMIT most FOR UPDATE SKIP LOCKED));
     END IF;
 
@@ -170,17 +178,20 @@ BEGIN
                || ARRAY(SELECT i.id
                         FROM pg_catalog.unnest(CASE WHEN only_token IS NULL THEN c.job_ids[1:s.n]
                                                     ELSE ARRAY[only_job] END) AS i(id)
-                        JOIN pawl.job AS j ON j.id = i.id AND j.token = c.token
-                        WHERE NOT EXISTS (SELECT FROM pawl.held AS h WHERE h.job_id = i.id AND h.token = c.token)) AS ids
+                        WHERE (SELECT true FROM pawl.job AS j WHERE j.id = i.id AND j.token = c.token)
+                          AND (SELECT true FROM pawl.held AS h WHERE h.job_id = i.id AND h.token = c.token) IS NULL) AS ids,
+               c.tid
         FROM ROWS FROM (pg_catalog.unnest(claims), pg_catalog.unnest(takes)) AS s(token, n)
-        JOIN pawl.claim AS c ON c.token = s.token
+        CROSS JOIN LATERAL (SELECT x.ctid AS tid, x.token, x.job_ids
+                            FROM pawl.claim AS x WHERE x.token = s.token OFFSET 0) AS c
+        LIMIT pg_catalog.cardinality(claims)
     ), ended AS (
-        DELETE FROM pawl.claim AS c USING rest AS r WHERE c.token = r.token AND r.ids = '{}'
+        DELETE FROM pawl.claim AS c WHERE c.ctid = ANY (ARRAY(SELECT r.tid FROM rest AS r WHERE r.ids = '{}'))
     )
     UPDATE pawl.claim AS c
     SET job_ids = r.ids, swept_at = pg_catalog.clock_timestamp()
     FROM rest AS r
-    WHERE c.token = r.token AND r.ids <> '{}';
+    WHERE c.ctid = r.tid AND r.ids <> '{}';
 
     RETURN QUERY
     SELECT 0::bigint, 'lanes' WHERE EXISTS (SELECT FROM pawl.lane_stir) OR EXISTS (SELECT FROM pawl.orphan)

@@ -23,6 +23,9 @@ CREATE TYPE pawl.outcome AS ENUM (
     'next', 'await', 'spawn', 'wait'                                  -- see pawl.machines_settle
 );
 
+-- What a claimed machine needs beyond its row: pawl.machine_view. The line is last, where libpq ends it with a NUL.
+CREATE TYPE pawl.machine_seen AS (state bytea, line text);
+
 CREATE TYPE pawl.retry AS ENUM ('exponential', 'quadratic', 'table');
 
 -- Limits of columns are domains: a CHECK constraint of a table is parsed and planned by every statement that writes the

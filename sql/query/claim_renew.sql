@@ -31,8 +31,7 @@ WITH mine AS MATERIALIZED (
                                pg_catalog.clock_timestamp() + $3::int8::float8 * interval '1 millisecond'),
         seq = CASE WHEN c.seq < pg_catalog.pg_sequence_last_value('pawl.claim_seq_seq') - 1000
                    THEN pg_catalog.nextval('pawl.claim_seq_seq') ELSE c.seq END
-    FROM free
-    WHERE c.token = free.token
+    WHERE c.token = ANY (ARRAY(SELECT f.token FROM free AS f))
     RETURNING c.token
 )
 -- One that a sweep is just taking back is still there, and not renewed; the next heartbeat misses it.

@@ -17,7 +17,7 @@ WITH expired AS MATERIALIZED (
 ), last AS (
     UPDATE pawl.claim AS c
     SET job_ids = pg_catalog.array_remove(c.job_ids, $2::int8) || $2::int8, swept_at = pg_catalog.clock_timestamp()
-    FROM expired AS e
-    WHERE c.token = e.token
+    WHERE c.token = ANY (ARRAY(SELECT e.token FROM expired AS e))
 )
-UPDATE pawl.held AS h SET lease_until = pg_catalog.clock_timestamp() FROM overdue AS o WHERE h.job_id = o.job_id
+UPDATE pawl.held AS h SET lease_until = pg_catalog.clock_timestamp()
+WHERE h.job_id = ANY (ARRAY(SELECT o.job_id FROM overdue AS o))

@@ -17,7 +17,7 @@ WITH expired AS MATERIALIZED (
     WHERE h.job_id = $2::int8 AND h.token = $1::uuid AND h.lease_until < pg_catalog.clock_timestamp()
       AND (h.let_go
            OR EXISTS (SELECT FROM expired)
-           OR NOT EXISTS (SELECT FROM pawl.claim AS c WHERE c.token = h.token))
+           OR (SELECT true FROM pawl.claim AS c WHERE c.token = h.token) IS NULL)
     FOR UPDATE SKIP LOCKED
 ), locked AS MATERIALIZED (
     SELECT j.id FROM pawl.job AS j WHERE j.id = $2::int8 AND j.token = $1::uuid FOR UPDATE SKIP LOCKED
@@ -36,20 +36,18 @@ WITH expired AS MATERIALIZED (
             j.errors, j.attempt, 'lost', $3::text, l.worker,
             (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - l.claimed_at) * 1000000)::int8)
     FROM lost AS l
-    WHERE j.id = l.id AND j.token = $1::uuid
+    WHERE j.id = $2::int8 AND j.token = $1::uuid
     RETURNING j.id, j.queue, j.lane
 ), stirred AS (
     INSERT INTO pawl.lane_stir (queue, name) SELECT p.queue, p.lane FROM parked AS p WHERE p.lane IS NOT NULL
 ), let_go AS (
-    DELETE FROM pawl.held AS h USING lost AS l WHERE h.job_id = l.id AND h.token = $1::uuid
+    DELETE FROM pawl.held AS h WHERE h.job_id = $2::int8 AND h.token = $1::uuid AND EXISTS (SELECT FROM lost)
 ), ended AS (
     DELETE FROM pawl.claim AS c
-    USING expired AS e
-    WHERE c.token = e.token AND pg_catalog.array_remove(c.job_ids, $2::int8) = '{}' AND EXISTS (SELECT FROM lost)
+    WHERE c.token = ANY (ARRAY(SELECT e.token FROM expired AS e)) AND pg_catalog.array_remove(c.job_ids, $2::int8) = '{}' AND EXISTS (SELECT FROM lost)
 ), shortened AS (
     UPDATE pawl.claim AS c
     SET job_ids = pg_catalog.array_remove(c.job_ids, $2::int8), swept_at = pg_catalog.clock_timestamp()
-    FROM expired AS e
-    WHERE c.token = e.token AND pg_catalog.array_remove(c.job_ids, $2::int8) <> '{}' AND EXISTS (SELECT FROM lost)
+    WHERE c.token = ANY (ARRAY(SELECT e.token FROM expired AS e)) AND pg_catalog.array_remove(c.job_ids, $2::int8) <> '{}' AND EXISTS (SELECT FROM lost)
 )
 SELECT id FROM parked

@@ -11,11 +11,16 @@ WITH mine AS MATERIALIZED (
     SELECT j.id, j.token, i.worker, i.ms
     FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::text[]),
                     pg_catalog.unnest($4::int8[])) AS i(id, token, worker, ms)
-    JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
+    CROSS JOIN LATERAL (SELECT x.id, x.token FROM pawl.job AS x WHERE x.id = i.id AND x.token = i.token OFFSET 0) AS j
 ), safe AS MATERIALIZED (
-    SELECT j.id FROM mine AS m JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token FOR KEY SHARE OF j SKIP LOCKED
+    SELECT j.id
+    FROM mine AS m
+    CROSS JOIN LATERAL (SELECT x.id FROM pawl.job AS x
+                        WHERE x.id = m.id AND x.token = m.token FOR KEY SHARE SKIP LOCKED) AS j
 ), free AS MATERIALIZED (
-    SELECT h.job_id FROM mine AS m JOIN pawl.held AS h ON h.job_id = m.id FOR UPDATE OF h SKIP LOCKED
+    SELECT h.job_id
+    FROM mine AS m
+    CROSS JOIN LATERAL (SELECT x.job_id FROM pawl.held AS x WHERE x.job_id = m.id FOR UPDATE SKIP LOCKED) AS h
 ), ready AS MATERIALIZED (
     SELECT m.*
     FROM mine AS m

@@ -11,26 +11,33 @@ WITH mine AS MATERIALIZED (
     SELECT i.n, i.worker, i.progress, j.id, j.token, j.has_options, j.cancel_by IS NOT NULL AS cancelled
     FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::bytea[]), pg_catalog.unnest($3::text[]),
                     pg_catalog.unnest($5::text[])) WITH ORDINALITY AS i(id, ticket, worker, progress, n)
-    JOIN pawl.job AS j ON j.id = i.id
-    LEFT JOIN pawl.machine AS s ON j.is_machine AND s.job_id = j.id
+    CROSS JOIN LATERAL (SELECT x.id, x.token, x.has_options, x.cancel_by, x.is_machine
+                        FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+    LEFT JOIN LATERAL (SELECT x.step FROM pawl.machine AS x WHERE x.job_id = j.id OFFSET 0) AS s ON j.is_machine
     WHERE j.token IS NOT NULL
       AND pg_catalog.substr(i.ticket, 4) = pawl.ticket(j.token, j.id, s.step)
 ), safe AS MATERIALIZED (
-    SELECT j.id FROM mine AS m JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token FOR KEY SHARE OF j SKIP LOCKED
+    SELECT j.id
+    FROM mine AS m
+    CROSS JOIN LATERAL (SELECT x.id FROM pawl.job AS x
+                        WHERE x.id = m.id AND x.token = m.token FOR KEY SHARE SKIP LOCKED) AS j
 ), heard AS MATERIALIZED (
     SELECT j.id, j.has_options, m.progress
     FROM mine AS m
-    JOIN pawl.job AS j ON j.id = m.id AND j.token = m.token
+    CROSS JOIN LATERAL (SELECT x.id, x.has_options FROM pawl.job AS x
+                        WHERE x.id = m.id AND x.token = m.token FOR NO KEY UPDATE SKIP LOCKED) AS j
     WHERE m.progress IS NOT NULL
-    FOR NO KEY UPDATE OF j SKIP LOCKED
 ), marked AS (
-    UPDATE pawl.job AS j SET has_options = true FROM heard AS h WHERE j.id = h.id AND h.has_options IS NULL
+    UPDATE pawl.job AS j SET has_options = true
+    WHERE j.id = ANY (ARRAY(SELECT h.id FROM heard AS h WHERE h.has_options IS NULL))
 ), noted AS (
     INSERT INTO pawl.job_option AS o (job_id, progress)
     SELECT DISTINCT ON (h.id) h.id, h.progress FROM heard AS h ORDER BY h.id
     ON CONFLICT (job_id) DO UPDATE SET progress = excluded.progress
 ), free AS MATERIALIZED (
-    SELECT h.job_id FROM mine AS m JOIN pawl.held AS h ON h.job_id = m.id FOR UPDATE OF h SKIP LOCKED
+    SELECT h.job_id
+    FROM mine AS m
+    CROSS JOIN LATERAL (SELECT x.job_id FROM pawl.held AS x WHERE x.job_id = m.id FOR UPDATE SKIP LOCKED) AS h
 ), put AS (
     INSERT INTO pawl.held AS h (job_id, token, worker, lease_until)
     SELECT DISTINCT ON (m.id) m.id, m.token, m.worker,

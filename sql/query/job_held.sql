@@ -7,11 +7,11 @@
 -- Between this and the settle the job may be taken over: the settle compares the token.
 SELECT j.id, j.kind, j.priority, j.attempt, j.max_attempts, j.timeout_ms, NULL::bytea AS payload,
        j.due_at, j.join_of, j.has_options, j.is_machine, NULL::text AS trace,
-       v.line AS machine, v.state, NULL::tid AS tid, j.lane, j.token, j.queue, i.n
+       CASE WHEN j.is_machine OR j.deadline_at IS NOT NULL
+            THEN pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) END AS machine,
+       NULL::tid AS tid, j.lane, j.token, j.queue, i.n
 FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::bytea[])) WITH ORDINALITY AS i(id, ticket, n)
-JOIN pawl.job AS j ON j.id = i.id
-LEFT JOIN pawl.machine AS m ON j.is_machine AND m.job_id = j.id
-LEFT JOIN LATERAL pawl.machine_view(j.id, j.waits_for, j.deadline_at, j.cancel_by) AS v
-    ON j.is_machine OR j.deadline_at IS NOT NULL
+CROSS JOIN LATERAL (SELECT * FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j
+LEFT JOIN LATERAL (SELECT x.step FROM pawl.machine AS x WHERE x.job_id = j.id OFFSET 0) AS m ON j.is_machine
 WHERE j.token IS NOT NULL
   AND pg_catalog.substr(i.ticket, 4) = pawl.ticket(j.token, j.id, m.step)

@@ -8,10 +8,11 @@ WITH free AS MATERIALIZED (
     SELECT j.id, j.token, j.has_options, i.progress
     FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::text[]))
          AS i(id, token, progress)
-    JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
-    FOR NO KEY UPDATE OF j SKIP LOCKED
+    CROSS JOIN LATERAL (SELECT x.id, x.token, x.has_options FROM pawl.job AS x
+                        WHERE x.id = i.id AND x.token = i.token FOR NO KEY UPDATE SKIP LOCKED) AS j
 ), marked AS (
-    UPDATE pawl.job AS j SET has_options = true FROM free AS f WHERE j.id = f.id AND j.token = f.token AND f.has_options IS NULL
+    UPDATE pawl.job AS j SET has_options = true
+    WHERE j.id = ANY (ARRAY(SELECT f.id FROM free AS f WHERE f.has_options IS NULL))
 )
 INSERT INTO pawl.job_option AS o (job_id, progress)
 SELECT f.id, f.progress FROM free AS f

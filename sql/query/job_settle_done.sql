@@ -62,6 +62,6 @@ WITH kept AS MATERIALIZED (
                   WHERE (i.id IN (SELECT g.id FROM gone AS g)) IS NOT TRUE)))
     FOR UPDATE OF c SKIP LOCKED
 ), ended AS (
-    DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
+    DELETE FROM pawl.claim AS c WHERE c.token = ANY (ARRAY(SELECT o.token FROM over AS o))
 )
 SELECT g.id FROM gone AS g

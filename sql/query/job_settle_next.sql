@@ -9,13 +9,15 @@
 -- Roles: worker
 -- The job's row is only locked: what changes is in pawl.machine.
 WITH held AS MATERIALIZED (
-    SELECT i.n, i.id, i.step, i.state, i.line, i.tid, j.cancel_by IS NOT NULL AS cancelled
+    SELECT i.n, i.step, i.state, i.line, i.tid, j.cancelled, m.place
     FROM ROWS FROM (
              pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[]), pg_catalog.unnest($3::tid[]),
              pg_catalog.unnest($4::text[]), pg_catalog.unnest($5::bytea[]), pg_catalog.unnest($6::text[])
          ) WITH ORDINALITY AS i(id, token, tid, step, state, line, n)
-    JOIN pawl.job AS j ON j.ctid = i.tid AND j.id = i.id AND j.token = i.token AND j.is_machine
-    FOR UPDATE OF j
+    CROSS JOIN LATERAL (SELECT x.cancel_by IS NOT NULL AS cancelled FROM pawl.job AS x
+                        WHERE x.ctid = i.tid AND x.id = i.id AND x.token = i.token AND x.is_machine FOR UPDATE) AS j
+    CROSS JOIN LATERAL (SELECT x.ctid AS place FROM pawl.machine AS x WHERE x.job_id = i.id OFFSET 0) AS m
+    LIMIT pg_catalog.cardinality($1::int8[])
 )
 UPDATE pawl.machine AS m
 SET step = h.step,
@@ -25,5 +27,5 @@ SET step = h.step,
     timeline = pawl.timeline_add(m.timeline, h.line, t.now)
 FROM held AS h
 CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now) AS t
-WHERE m.job_id = h.id
+WHERE m.ctid = h.place
 RETURNING h.n, h.cancelled, h.tid

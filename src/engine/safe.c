@@ -193,7 +193,7 @@ bool safe_look(struct safe *safe, int64_t now_us, bool settled, const struct saf
 
         if (!todo->on || (kind == SAFE_AGAIN && (!settled || now_us < safe->again_us)))
             continue;
-        if (kind == SAFE_FAR) {
+        if (kind != SAFE_NEAR) {
             range_cut(todo, safe->chunk_us, &safe->flying);
         } else {
             safe->flying = *todo;
@@ -209,7 +209,7 @@ bool safe_look(struct safe *safe, int64_t now_us, bool settled, const struct saf
 void safe_looked(struct safe *safe, const struct job_marks *found, int64_t took_us, int64_t now_us)
 {
     safe->flying.on = false;
-    if (safe->flying_kind == SAFE_FAR) {
+    if (safe->flying_kind != SAFE_NEAR) {
         if (took_us > 2 * SAFE_LOOK_US && safe->chunk_us / 2 >= SAFE_CHUNK_MIN_US)
             safe->chunk_us /= 2;
         else if (took_us < SAFE_LOOK_US / 4 && safe->chunk_us * 2 <= SAFE_CHUNK_MAX_US)

@@ -109,6 +109,27 @@ struct bytes result_bytes(const PGresult *r, int row, int col)
     return (struct bytes){PQgetvalue(r, row, col), (size_t)PQgetlength(r, row, col)};
 }
 
+void result_fields(const PGresult *r, int row, int col, struct bytes *ret_fields, int n)
+{
+    const char *data = PQgetvalue(r, row, col);
+    const char *end = data + PQgetlength(r, row, col);
+
+    /* On the wire: how many there are; then for each its type, its length and its bytes. */
+    ASSERT_COLUMN(row, PQftype(r, col) >= OID_FIRST_OF_USER && PQfformat(r, col) == 1);
+    assert(end - data >= 4 && read_u32(data) == (uint32_t)n);
+    data += 4;
+    for (int i = 0; i < n; i++) {
+        assert(end - data >= 8);
+        int32_t len = (int32_t)read_u32(data + 4);
+
+        data += 8;
+        ret_fields[i] = (struct bytes){len < 0 ? NULL : data, len < 0 ? 0 : (size_t)len};
+        data += ret_fields[i].len;
+    }
+    assert(data == end);
+    (void)end;
+}
+
 uint64_t result_tid(const PGresult *r, int row, int col)
 {
     const char *data;

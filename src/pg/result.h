@@ -24,6 +24,9 @@ const char *result_text(const PGresult *r,
                         int row,
                         int col); /* text, json, enum; NULL for SQL NULL; NUL-terminated */
 struct bytes result_bytes(const PGresult *r, int row, int col); /* data NULL for SQL NULL */
+/* The fields of a composite value that is not NULL, as they are on the wire; data NULL for SQL NULL. Only
+ * the last is NUL-terminated. */
+void result_fields(const PGresult *r, int row, int col, struct bytes *ret_fields, int n);
 /* The place of a row (ctid) as one number; 0 is none. */
 uint64_t result_tid(const PGresult *r, int row, int col);
 struct uuid result_uuid(const PGresult *r, int row, int col);

@@ -4,9 +4,9 @@
 #include "pg/result.h"
 
 /* job_held.sql, beyond what job_claim.sql has */
-#define COL_TOKEN         16
-#define COL_QUEUE         17
-#define COL_N             18
+#define COL_TOKEN         15
+#define COL_QUEUE         16
+#define COL_N             17
 
 #define ARRAY(p, n, type) arena_new_array((p)->arena, (n) > 0 ? (n) : 1, type)
 
@@ -101,7 +101,7 @@ void job_held_row(const PGresult *r, int row, struct job *ret_job)
         .is_child = !result_is_null(r, row, 8),
         .has_options = !result_is_null(r, row, 9),
         .is_machine = !result_is_null(r, row, 10),
-        .lane = result_text(r, row, 15),
+        .lane = result_text(r, row, 14),
     };
 }
 

@@ -14,7 +14,7 @@ enum {
     COL_HAS_OPTIONS,
     COL_IS_MACHINE,
     COL_TRACE,
-    COL_TID = 14,
+    COL_TID = 13,
     COL_LANE,
     COL_IN_LANE,
     COL_TOGETHER,

@@ -12,7 +12,6 @@
 
 /* job_claim.sql */
 #define COL_MACHINE 12
-#define COL_STATE   13
 
 /* pawl.machine_view */
 #define FLAG_WAITED    1
@@ -235,10 +234,11 @@ bool job_claim_has_machine(const PGresult *r, int row)
 
 void job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
 {
-    struct bytes state = result_bytes(r, row, COL_STATE);
+    struct bytes seen[2]; /* pawl.machine_seen: the state, the line */
 
-    /* The result is ours alone by now, and PQgetvalue says char *. */
-    char *at = PQgetvalue(r, row, COL_MACHINE);
+    result_fields(r, row, COL_MACHINE, seen, 2);
+    /* Written to: the result is ours alone by now. */
+    char *at = (char *)(uintptr_t)seen[1].data;
 
     *ret_machine = (struct machine){.step = field(&at), .seen = number(&at)};
     int64_t flags = number(&at);
@@ -253,8 +253,8 @@ void job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
     ret_machine->shown = field(&at);
     ret_machine->signals = field(&at);
     ret_machine->children = field(&at);
-    ret_machine->state = state.data;
-    ret_machine->state_len = state.len;
+    ret_machine->state = seen[0].data;
+    ret_machine->state_len = seen[0].len;
 }
 
 void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n)
