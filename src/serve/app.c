@@ -19,6 +19,32 @@
 #define LOOK_MS     250 /* how often readiness is looked at */
 #define STALL_MS    (30 * MS_PER_S)
 
+enum serve_state {
+    SERVE_RUNNING,
+    SERVE_DRAINING, /* streams are asked to end; reports are taken */
+    SERVE_SETTLING, /* no stream is left; the coordinator settles what there is */
+    SERVE_CLOSING,  /* connections say goodbye */
+    SERVE_STOPPED,
+};
+
+struct serve_app {
+    const struct serve_options *options; /* borrowed */
+    uv_loop_t *loop;
+    struct log *log;
+    struct primary primary; /* of all its connections */
+    struct server *server;
+    struct tls *tls; /* NULL: none */
+    struct coordinator *coordinator;
+    struct dispatch *dispatch; /* WorkerService and the hands it is */
+    struct api *api;           /* JobService and QueueService; NULL while there is none */
+    enum serve_state state;
+    uv_timer_t look; /* whether it is ready */
+    const char *why; /* static; why it is not. NULL: it is */
+    bool insist;     /* it was told twice to stop */
+    int n_closing;   /* parts that are not closed yet */
+    size_t left;
+};
+
 /* ── the end ── */
 
 static void part_closed(struct serve_app *app)
@@ -104,6 +130,11 @@ void serve_app_stop(struct serve_app *app)
     }
 }
 
+bool serve_app_address(const struct serve_app *app, size_t i, char *address, size_t size)
+{
+    return server_address(app->server, i, address, size);
+}
+
 void serve_app_reload(struct serve_app *app)
 {
     struct pawl_err err = {0};
@@ -153,7 +184,7 @@ static int open_api(struct serve_app *app, struct pawl_err *err)
         return rc;
     return api_new(&(struct api_options){.loop = app->loop,
                                          .server = app->server,
-                                         .target = app->target,
+                                         .target = o->target,
                                          .primary = &app->primary,
                                          .worker = coordinator_worker(app->coordinator),
                                          .tokens = tokens,
@@ -168,7 +199,15 @@ static int open_api(struct serve_app *app, struct pawl_err *err)
 static int open_engine(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
-    int rc = dispatch_new(app, &app->dispatch, err);
+    int rc = dispatch_new(&(struct dispatch_options){.loop = app->loop,
+                                                     .server = app->server,
+                                                     .target = o->target,
+                                                     .primary = &app->primary,
+                                                     .log = o->log,
+                                                     .lease_ms = o->lease_ms,
+                                                     .unprepared = o->unprepared},
+                          &app->dispatch,
+                          err);
 
     if (rc < 0)
         return rc;
@@ -237,10 +276,8 @@ int serve_app_start(uv_loop_t *loop,
     app->options = options;
     app->loop = loop;
     app->log = options->log;
-    app->target = options->target;
     primary_init(&app->primary, STMT(server_identity), app->log);
     app->why = "the server starts";
-    app->started_us = clock_mono_us(&clock_system);
     uv_timer_init(loop, &app->look);
     app->look.data = app;
 
@@ -256,7 +293,7 @@ int serve_app_start(uv_loop_t *loop,
         rc = start_listening(app, err);
     if (rc < 0)
         return rc; /* the process ends */
-    dispatch_start(app->dispatch);
+    dispatch_start(app->dispatch, app->coordinator, api_auth(app->api));
     coordinator_start(app->coordinator);
     uv_timer_start(&app->look, on_look, LOOK_MS, LOOK_MS);
     *ret_app = app;

@@ -1,6 +1,6 @@
 /*
  * app: `pawl serve`: the transport, the coordinator and the services on one loop, and the order in which they start and
- * stop. What a part needs of the others it finds in struct serve_app.
+ * stop.
  *
  *     serve_app_start ─► … serve_app_stop ─► `stopped` ─► serve_app_free
  *
@@ -16,14 +16,9 @@
 #include <uv.h>
 
 #include "base/log.h"
-#include "engine/coordinator.h"
-#include "pg/primary.h"
 #include "pg/target.h"
 #include "serve/api/rules.h"
 #include "serve/server.h"
-
-struct api;
-struct dispatch;
 
 struct serve_options {
     const struct target *target; /* all pointers are borrowed for the app's life */
@@ -47,39 +42,16 @@ struct serve_options {
     void *data;
 };
 
-enum serve_state {
-    SERVE_RUNNING,
-    SERVE_DRAINING, /* streams are asked to end; reports are taken */
-    SERVE_SETTLING, /* no stream is left; the coordinator settles what there is */
-    SERVE_CLOSING,  /* connections say goodbye */
-    SERVE_STOPPED,
-};
-
-struct serve_app {
-    const struct serve_options *options; /* borrowed */
-    uv_loop_t *loop;
-    struct log *log;
-    const struct target *target;
-    struct primary primary; /* of all its connections */
-    struct server *server;
-    struct tls *tls; /* NULL: none */
-    struct coordinator *coordinator;
-    struct dispatch *dispatch; /* WorkerService and the hands it is */
-    struct api *api;           /* JobService and QueueService; NULL while there is none */
-    enum serve_state state;
-    int64_t started_us; /* steady clock */
-    uv_timer_t look;    /* whether it is ready */
-    const char *why;    /* static; why it is not. NULL: it is */
-    bool insist;        /* it was told twice to stop */
-    int n_closing;      /* parts that are not closed yet */
-    size_t left;
-};
+struct serve_app;
 
 /* After a failure the process should end: what was opened is not taken apart. */
 int serve_app_start(uv_loop_t *loop,
                     const struct serve_options *options,
                     struct serve_app **ret_app,
                     struct pawl_err *err) MUST_CHECK;
+
+/* The i-th address that it listens on; false: there are fewer. */
+bool serve_app_address(const struct serve_app *app, size_t i, char *address, size_t size);
 
 /* First call: workers are asked to finish and to connect elsewhere, what they report is settled. Second call: it ends
  * now, and what runs is left to its lease. More calls change nothing. */

@@ -31,7 +31,7 @@ void away_look_up(struct dispatch *d, struct lookup *lookup)
 static int64_t left_ms(const struct dispatch *d, const struct stream_run *run)
 {
     int64_t gone_ms = (dispatch_now_us() - run->seen_us) / US_PER_MS;
-    int64_t lease_ms = d->app->options->lease_ms;
+    int64_t lease_ms = d->options.lease_ms;
 
     return gone_ms < lease_ms ? lease_ms - gone_ms : 0;
 }
@@ -40,7 +40,7 @@ static int64_t left_ms(const struct dispatch *d, const struct stream_run *run)
  * everybody's. Steady clock when that is over. */
 static int64_t due_us(const struct dispatch *d, const struct stream_run *run)
 {
-    int64_t share_us = d->app->options->lease_ms * US_PER_MS / LINGER_SHARE;
+    int64_t share_us = d->options.lease_ms * US_PER_MS / LINGER_SHARE;
 
     if (d->draining)
         return 0;
@@ -55,7 +55,7 @@ static void on_lingered(uv_timer_t *timer)
 /* Whether the first of them, and so any, is due; else somebody looks again when it is. */
 static bool any_due(struct dispatch *d)
 {
-    const struct list *leaving = streams_leaving(d->streams);
+    const struct list *leaving = &d->streams.leaving;
     int64_t wait_us;
 
     if (list_empty(leaving))
@@ -81,7 +81,7 @@ static bool add_leaving(struct dispatch *d, struct batch *batch)
 
     if (ids == NULL || ms == NULL || tokens == NULL || workers == NULL)
         return false;
-    LIST_FOREACH(link, streams_leaving(d->streams)) {
+    LIST_FOREACH(link, &d->streams.leaving) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
         if (n == RUNNING_MAX || due_us(d, run) > now_us)
@@ -103,7 +103,7 @@ static void mark_kept(struct dispatch *d, const PGresult *r)
 {
     for (int row = 0; row < PQntuples(r); row++) {
         int64_t id = held_put_row(r, row);
-        struct stream_run *run = streams_find(d->streams, id < 0 ? -id : id);
+        struct stream_run *run = streams_find(&d->streams, id < 0 ? -id : id);
 
         if (run == NULL || !run->on_its_way)
             continue;
@@ -120,7 +120,7 @@ static void on_put(struct dispatch *d, const PGresult *r)
 {
     if (r != NULL)
         mark_kept(d, r);
-    LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
+    LIST_FOREACH_SAFE(link, after, &d->streams.leaving) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
         if (!run->on_its_way)
@@ -132,10 +132,10 @@ static void on_put(struct dispatch *d, const PGresult *r)
 
         d->counters.jobs_left++;
         if (run->kept)
-            streams_left(d->streams, run);
+            streams_left(&d->streams, run);
         else
-            streams_lost(d->streams, run);
-        coordinator_let_go(d->app->coordinator, theirs);
+            streams_lost(&d->streams, run);
+        coordinator_let_go(d->coordinator, theirs);
     }
     dispatch_check_drained(d);
 }
@@ -171,7 +171,7 @@ static bool add_takes(struct dispatch *d, struct batch *batch)
             jobs[n++] = take->jobs[i];
         }
     }
-    held_take_bind(params, jobs, n, d->app->options->lease_ms);
+    held_take_bind(params, jobs, n, d->options.lease_ms);
     return true;
 }
 
@@ -249,7 +249,7 @@ static bool adopt(struct dispatch *d, const struct batch_end *end, size_t at, st
     if (items != NULL && n > 0) {
         PGresult *taken = batch_take_result(end, at);
 
-        claim = coordinator_adopt(d->app->coordinator, taken);
+        claim = coordinator_adopt(d->coordinator, taken);
         if (claim == NULL)
             PQclear(taken);
     }
@@ -306,7 +306,7 @@ static void on_ended(void *data, const struct batch_end *end)
     d->flying = false;
     if (!ok) {
         log_warn_err(
-            d->app->log, "held_take", end->err, LOG_STR("then", "those who wait are told"));
+            d->options.log, "held_take", end->err, LOG_STR("then", "those who wait are told"));
         uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
     }
     if (d->leaving_flies) {

@@ -89,11 +89,8 @@ static struct stream *stream_of(const struct beat *beat, const struct take *take
     const void *client = rpc_call_client(beat->call);
     struct stream *stream = NULL;
 
-    while ((stream = streams_next(beat->d->streams, stream)) != NULL) {
-        const struct worker_stream *ws = streams_data(stream);
-
-        if (strcmp(streams_worker(stream), take->worker) == 0 &&
-            rpc_call_client(ws->call) == client)
+    while ((stream = streams_next(&beat->d->streams, stream)) != NULL) {
+        if (strcmp(stream->worker, take->worker) == 0 && stream->client == client)
             break;
     }
     return stream;
@@ -118,14 +115,14 @@ static void on_taken(struct take *take, bool known)
         if (take->answers[i] == TAKE_LOST) {
             struct stream_run *run = dispatch_find(beat->d, job->id, &job->ticket);
 
-            if (run != NULL && run->place == PLACE_AWAY)
-                streams_forget_away(beat->d->streams, run);
+            if (run != NULL && run->state == RUN_AWAY)
+                streams_forget_away(&beat->d->streams, run);
             beat->lost[beat->n_lost++] = job->id;
             continue;
         }
         /* It takes a credit where its worker has its stream. It was forgotten there when heartbeats went elsewhere for a lease. */
-        if (stream != NULL && streams_find(beat->d->streams, job->id) == NULL)
-            streams_add_away(beat->d->streams, job->id, stream, job->ticket.bytes);
+        if (stream != NULL && streams_find(&beat->d->streams, job->id) == NULL)
+            streams_add_away(&beat->d->streams, job->id, stream, &job->ticket);
         if (take->answers[i] == TAKE_CANCELLED)
             beat->cancelled[beat->n_cancelled++] = job->id;
     }
@@ -150,13 +147,13 @@ note_alive(struct beat *beat, const Pawl__V1__RunningJob *job, const struct tick
 {
     struct stream_run *run = dispatch_find(beat->d, job->job_id, ticket);
 
-    if (run != NULL && run->place == PLACE_AWAY)
+    if (run != NULL && run->state == RUN_AWAY)
         run->seen_us = dispatch_now_us(); /* whether it holds is for the database to say */
     if (run != NULL)
         run->named = beat->d->naming;
-    if (run == NULL || run->place == PLACE_AWAY || (run->place == PLACE_LEAVING && run->on_its_way))
+    if (run == NULL || run->state == RUN_AWAY || (run->state == RUN_LEAVING && run->on_its_way))
         return false;
-    if (run->place != PLACE_REPORTED && !coordinator_holds(run->run)) {
+    if (run->state != RUN_REPORTED && !coordinator_holds(run->run)) {
         beat->lost[beat->n_lost++] = job->job_id;
         return true;
     }
@@ -185,8 +182,8 @@ note_progress(struct beat *beat, struct take *take, const Pawl__V1__JobProgress 
     if (len > PROGRESS_MAX)
         text[text_whole(text, PROGRESS_MAX)] = '\0';
     run = dispatch_find(beat->d, progress->job_id, &ticket);
-    if (run != NULL && run->place == PLACE_SENT) {
-        coordinator_note(beat->d->app->coordinator, run->run, text);
+    if (run != NULL && run->state == RUN_SENT) {
+        coordinator_note(beat->d->coordinator, run->run, text);
         return;
     }
     for (size_t i = 0; i < take->n; i++) {
@@ -217,7 +214,7 @@ void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *message, vo
     struct dispatch *d = data;
     const Request *request = (const Request *)(const void *)message;
 
-    if (!auth_allows(api_auth(d->app->api), call, AUTH_WORK, NULL) || dispatch_refuses(d, call) ||
+    if (!auth_allows(d->auth, call, AUTH_WORK, NULL) || dispatch_refuses(d, call) ||
         !dispatch_worker_id_ok(call, request->worker_id))
         return;
     if (request->n_running > RUNNING_MAX || request->n_progress > RUNNING_MAX) {

@@ -10,16 +10,31 @@
 #ifndef SERVE_DISPATCH_DISPATCH_H
 #define SERVE_DISPATCH_DISPATCH_H
 
+#include "engine/coordinator.h"
+#include "pg/primary.h"
+#include "pg/target.h"
 #include "serve/api/api.h"
-#include "serve/app.h"
+#include "serve/server.h"
 
 struct dispatch;
 
-int dispatch_new(struct serve_app *app,
+struct dispatch_options {
+    uv_loop_t *loop; /* all pointers are borrowed for the life of the dispatch */
+    struct server *server;
+    const struct target *target;
+    struct primary *primary;
+    struct log *log;
+    int64_t lease_ms; /* how long a silent worker is believed alive */
+    bool unprepared;  /* no prepared statements, no LISTEN */
+};
+
+/* Registers WorkerService and its metrics. After a failure the process should end. */
+int dispatch_new(const struct dispatch_options *options,
                  struct dispatch **ret_dispatch,
                  struct pawl_err *err) MUST_CHECK;
 struct hands *dispatch_hands(struct dispatch *d);
-void dispatch_start(struct dispatch *d);
+/* Before the first call comes. auth NULL: every call is allowed. */
+void dispatch_start(struct dispatch *d, struct coordinator *coordinator, struct auth *auth);
 
 /* Workers are told to finish and to connect elsewhere within grace_ms; after that their streams are ended and what they
  * run leaves with them. drained: nothing of theirs is here any more. */

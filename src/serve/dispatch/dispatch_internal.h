@@ -10,11 +10,9 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "hands/streams.h"
 #include "pg/conn.h"
-#include "proto/pawl/v1/pawl.pb-c.h"
 #include "serve/dispatch/dispatch.h"
-#include "serve/dispatch/ticket.h"
+#include "serve/dispatch/streams.h"
 #include "store/held.h"
 #include "store/worker.h"
 
@@ -101,25 +99,12 @@ struct recent {
     Pawl__V1__JobState state;
 };
 
-/* A stream of a worker. */
-struct worker_stream {
-    struct dispatch *d;
-    struct rpc_call *call;
-    struct stream *stream;
-    struct take *take; /* it waits for what became of its jobs; NULL: it does not */
-    uint64_t bytes;    /* of all messages so far */
-    uint32_t asked;    /* credits, by the worker */
-    int64_t since_us;  /* wall clock */
-    bool until_empty;
-    bool all_left; /* whatever is queued will still be sent */
-    bool broken;   /* there was no memory to send on it */
-    char address[64];
-};
-
 struct dispatch {
-    struct serve_app *app;
+    struct dispatch_options options;
+    struct coordinator *coordinator; /* borrowed, like auth; NULL until dispatch_start */
+    struct auth *auth;               /* NULL: every call is allowed */
     struct rpc_service service;
-    struct streams *streams;
+    struct streams streams;
     struct conn *conn;
     struct arena scratch; /* for one message at a time */
     uv_timer_t tick;
@@ -151,6 +136,7 @@ struct dispatch {
     struct recent *recent; /* owned */
     struct dispatch_counters counters;
     bool draining;
+    bool stopped; /* no report or heartbeat is taken any more */
     int64_t grace_ms;
     bool cutting; /* streams end by our doing */
     bool any_broken;
@@ -174,7 +160,7 @@ static inline int64_t dispatch_now_us(void)
 /* Until when a claim that is renewed now is believed. */
 static inline int64_t lease_until_us(const struct dispatch *d)
 {
-    return clock_wall_us(&clock_system) + d->app->options->lease_ms * US_PER_MS;
+    return clock_wall_us(&clock_system) + d->options.lease_ms * US_PER_MS;
 }
 
 /* false: it is none. */
@@ -191,27 +177,33 @@ void dispatch_all_named(struct dispatch *d, const char *worker, const void *clie
 
 /* stream.c */
 void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *request, void *data);
-void stream_tell_drain(struct worker_stream *ws, const char *reason, bool reconnect);
-void stream_end(struct worker_stream *ws, enum rpc_status status, const char *why);
-void stream_apply_wish(struct worker_stream *ws, const struct worker_wish *wish);
-/* streams_options */
-uint64_t stream_left(void *data, struct stream *stream);
-void stream_stop_run(void *data, struct stream_run *run, enum stop_reason reason);
-int stream_send(struct worker_stream *ws, const Pawl__V1__StreamJobsResponse *message);
+void stream_tell_drain(struct stream *stream, const char *reason, bool reconnect);
+void stream_end(struct stream *stream, enum rpc_status status, const char *why);
+void stream_apply_wish(struct stream *stream, const struct worker_wish *wish);
+/* Bytes of a stream that have left this process, to compare stream_run.at with. */
+uint64_t stream_left(const struct stream *stream);
+/* Tells the worker to end a run. */
+void stream_stop_run(struct stream_run *run, enum stop_reason reason);
+/* PAWL_EFULL: the worker does not read, nothing was sent, and streams_writable follows. Any other
+ * error: nothing was sent, and the stream is ended soon. */
+int stream_send(struct stream *stream, const Pawl__V1__StreamJobsResponse *message);
 
 /* assign.c */
-int stream_assign(void *data, struct stream *stream, struct stream_run *const *runs, size_t n);
+/* Sends jobs in one message; errors as stream_send. */
+int stream_assign(struct stream *stream, struct stream_run *const *runs, size_t n);
 
 /* report.c */
 void handle_report_result(struct rpc_call *call, const ProtobufCMessage *request, void *data);
-void report_settled(void *data, struct stream_run *run, const char *state, bool unsure);
+/* A reported run is settled; state as in hands_ops.settled. */
+void report_settled(struct dispatch *d, struct stream_run *run, const char *state);
 /* What the database said: a row of job_held was adopted as run; or none, and this is of job_reported (queue NULL: there is no such
  * job; NULL: it did not answer). */
 void report_found(struct dispatch *d, struct lookup *lookup, struct run *run);
 void report_not_found(struct dispatch *d,
                       struct lookup *lookup,
                       const struct job_reported *reported);
-void report_forget(void *data, struct stream_run *run);
+/* The run is freed without a settle. */
+void report_forget(struct stream_run *run);
 
 /* beat.c */
 void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *request, void *data);

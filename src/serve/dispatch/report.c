@@ -95,17 +95,16 @@ static void remember(struct dispatch *d,
     struct recent *recent = recent_of(d, run->job_id);
 
     recent->job_id = run->job_id;
-    memcpy(recent->ticket.bytes, run->ticket, sizeof(run->ticket));
+    recent->ticket = run->ticket;
     recent->status = status;
     recent->state = state;
 }
 
-void report_forget(void *data, struct stream_run *run)
+void report_forget(struct stream_run *run)
 {
-    struct waiters *waiters = run->data;
+    struct waiters *waiters = run->waiters;
 
-    (void)data;
-    run->data = NULL;
+    run->waiters = NULL;
     if (waiters != NULL)
         free(waiters->shown);
     free(waiters);
@@ -115,14 +114,14 @@ void report_forget(void *data, struct stream_run *run)
 
 static bool wait_for(struct stream_run *run, struct report_item *item)
 {
-    struct waiters *waiters = run->data;
+    struct waiters *waiters = run->waiters;
 
     if (waiters == NULL) {
         waiters = calloc(1, sizeof(*waiters));
         if (waiters == NULL)
             return false;
         list_init(&waiters->items);
-        run->data = waiters;
+        run->waiters = waiters;
     }
     list_push(&waiters->items, &item->link);
     return true;
@@ -157,7 +156,7 @@ static bool may_spawn(const struct dispatch *d,
     for (size_t i = 0; on != NULL && i < on->n_children; i++) {
         const char *other = on->children[i].queue;
 
-        if (strcmp(other, queue) == 0 || auth_sees(api_auth(d->app->api), item->owner->call, other))
+        if (strcmp(other, queue) == 0 || auth_sees(d->auth, item->owner->call, other))
             continue;
         err_set(err, PAWL_EDENIED, "the access token is not for queue %s of a child", other);
         return false;
@@ -173,7 +172,7 @@ static void report_run(struct dispatch *d,
     struct outcome outcome;
     struct pawl_err err = {0};
 
-    if (run->place == PLACE_REPORTED || run->place == PLACE_FRESH) {
+    if (run->state == RUN_REPORTED || run->state == RUN_FRESH) {
         d->counters.reports_again++;
         if (!wait_for(run, item))
             close_no_memory(item);
@@ -189,7 +188,7 @@ static void report_run(struct dispatch *d,
         close_no_memory(item);
         return;
     }
-    streams_report(d->streams, run, &outcome);
+    streams_report(&d->streams, run, &outcome);
 }
 
 /* ── runs elsewhere ── */
@@ -215,26 +214,22 @@ static void look_up(struct dispatch *d, struct report_item *item, const struct t
  * One without an effect is asked for once more: the same outcome may have been committed before, by a server that did not live to
  * say so.
  */
-void report_settled(void *data, struct stream_run *run, const char *state, bool unsure)
+void report_settled(struct dispatch *d, struct stream_run *run, const char *state)
 {
-    struct dispatch *d = data;
-    struct waiters *waiters = run->data;
+    struct waiters *waiters = run->waiters;
 
-    (void)unsure;
     if (waiters == NULL)
         return; /* released by us */
     if (state != NULL)
         remember(d, run, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state));
-    run->data = NULL;
+    run->waiters = NULL;
     while (!list_empty(&waiters->items)) {
         struct report_item *item = LIST_ENTRY(waiters->items.next, struct report_item, link);
-        struct ticket ticket;
 
         list_remove(&item->link);
-        memcpy(ticket.bytes, run->ticket, sizeof(ticket.bytes));
         if (state == NULL && !item->again) {
             item->again = true;
-            look_up(d, item, &ticket);
+            look_up(d, item, &run->ticket);
             continue;
         }
         item_close(item,
@@ -274,7 +269,7 @@ static int show(struct run *run, const Pawl__V1__Report *report, struct waiters 
 /* Adopted, so it must be finished, whatever happens. */
 static void finish_adopted(struct dispatch *d, struct run *run, const struct outcome *outcome)
 {
-    struct hands *hands = streams_hands(d->streams);
+    struct hands *hands = &d->streams.hands;
 
     hands->finished(hands->finished_data, run, outcome);
 }
@@ -296,22 +291,22 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
     struct stream_run *mine;
 
     /* The same report came twice, and the first has been found already. */
-    if (known != NULL && known->place == PLACE_REPORTED && item != NULL && wait_for(known, item)) {
+    if (known != NULL && known->state == RUN_REPORTED && item != NULL && wait_for(known, item)) {
         item->lookup = NULL;
         drop_adopted(d, run);
         return;
     }
-    if (known != NULL && known->place != PLACE_AWAY)
+    if (known != NULL && known->state != RUN_AWAY)
         known = NULL;
     arena_clear(&d->scratch);
     mine = item != NULL &&
                    outcome_of_report(report, run->job.queue, &d->scratch, &outcome, &err) == 0 &&
                    may_spawn(d, item, run->job.queue, &outcome, &err)
-               ? streams_adopt(d->streams, known, run)
+               ? streams_adopt(&d->streams, known, run)
                : NULL;
     bool waits = mine != NULL && wait_for(mine, item);
 
-    if (!waits || show(run, report, mine->data) < 0) {
+    if (!waits || show(run, report, mine->waiters) < 0) {
         drop_adopted(d, run);
         if (item == NULL || !item->open || waits)
             return;
@@ -322,7 +317,7 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
             close_no_memory(item);
         return;
     }
-    memcpy(mine->ticket, lookup->job.ticket.bytes, sizeof(mine->ticket));
+    mine->ticket = lookup->job.ticket;
     item->lookup = NULL;
     finish_adopted(d, run, &outcome);
 }
@@ -360,11 +355,10 @@ void report_not_found(struct dispatch *d,
                    "the database did not answer; send it again");
         return;
     }
-    if (away != NULL && away->place == PLACE_AWAY)
-        streams_forget_away(d->streams, away);
+    if (away != NULL && away->state == RUN_AWAY)
+        streams_forget_away(&d->streams, away);
     /* Whoever has no ticket for it learns nothing of a job that its access token does not let it see. */
-    if (reported->queue == NULL ||
-        !auth_sees(api_auth(d->app->api), item->owner->call, reported->queue)) {
+    if (reported->queue == NULL || !auth_sees(d->auth, item->owner->call, reported->queue)) {
         item_close(item,
                    PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
                    PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
@@ -399,8 +393,7 @@ static void report_one(struct dispatch *d, struct report_item *item)
         return;
     }
     /* First: the run of a machine that went on here is found by the ticket of its former step until its next one is sent. */
-    if (recent->job_id == report->job_id &&
-        memcmp(recent->ticket.bytes, ticket.bytes, sizeof(ticket.bytes)) == 0) {
+    if (recent->job_id == report->job_id && memcmp(&recent->ticket, &ticket, sizeof(ticket)) == 0) {
         d->counters.reports_again++;
         item_close(item,
                    recent->status,
@@ -411,7 +404,7 @@ static void report_one(struct dispatch *d, struct report_item *item)
         return;
     }
     run = dispatch_find(d, report->job_id, &ticket);
-    if (run != NULL && run->place != PLACE_AWAY)
+    if (run != NULL && run->state != RUN_AWAY)
         report_run(d, run, report, item);
     else
         look_up(d, item, &ticket);
@@ -440,7 +433,7 @@ void handle_report_result(struct rpc_call *call, const ProtobufCMessage *message
     const Request *request = (const Request *)(const void *)message;
     struct report_call *owner;
 
-    if (!auth_allows(api_auth(d->app->api), call, AUTH_WORK, NULL) || dispatch_refuses(d, call))
+    if (!auth_allows(d->auth, call, AUTH_WORK, NULL) || dispatch_refuses(d, call))
         return;
     if (request->n_reports > REPORTS_MAX) {
         rpc_end(call,

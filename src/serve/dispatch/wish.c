@@ -50,12 +50,12 @@ static void on_wishes(void *data, const struct batch_end *end)
     d->asking_wishes = false;
     if (end->verdict != PG_VERDICT_OK) {
         /* A new connection asks again. */
-        log_warn_err(d->app->log, "worker_wishes", end->err, LOG_INT("tries", 1));
+        log_warn_err(d->options.log, "worker_wishes", end->err, LOG_INT("tries", 1));
         return;
     }
     read_wishes(d, end->results[0]);
-    while ((stream = streams_next(d->streams, stream)) != NULL)
-        stream_apply_wish(streams_data(stream), wish_of(d, streams_worker(stream)));
+    while ((stream = streams_next(&d->streams, stream)) != NULL)
+        stream_apply_wish(stream, wish_of(d, stream->worker));
     if (d->wishes_again)
         ask_wishes(d);
 }
@@ -105,38 +105,34 @@ static void put_names(struct json_writer *w, const char *const *names, size_t n)
 
 static void put_stream(struct json_writer *w, const struct stream *stream)
 {
-    const struct worker_stream *ws = streams_data(stream);
-    struct stream_view view;
-
-    streams_view(stream, &view);
     json_object_begin(w);
     json_key(w, "id");
-    json_str(w, view.worker);
+    json_str(w, stream->worker);
     json_key(w, "name");
-    json_str(w, view.name);
+    json_str(w, stream->name);
     json_key(w, "queues");
-    put_names(w, view.queues, view.n_queues);
+    put_names(w, stream->queues, stream->n_queues);
     json_key(w, "kinds");
-    put_names(w, view.kinds, view.n_kinds);
+    put_names(w, stream->kinds, stream->n_kinds);
     json_key(w, "address");
-    json_str(w, ws->address);
+    json_str(w, stream->address);
     json_key(w, "credits");
-    json_int(w, view.credits);
+    json_int(w, stream->credits);
     json_key(w, "running");
-    json_int(w, view.held);
-    if (view.per_1000_s > 0) {
+    json_int(w, stream->used);
+    if (stream->per_1000_s > 0) {
         char rate[32];
 
-        snprintf(rate, sizeof(rate), "%g", (double)view.per_1000_s / 1000);
+        snprintf(rate, sizeof(rate), "%g", (double)stream->per_1000_s / 1000);
         json_key(w, "rate_per_s");
         json_str(w, rate);
     }
     json_key(w, "ended");
-    json_int(w, (int64_t)view.ended);
+    json_int(w, (int64_t)stream->ended);
     json_key(w, "draining");
-    json_bool(w, view.draining);
+    json_bool(w, stream->draining);
     json_key(w, "since_us");
-    json_int(w, ws->since_us);
+    json_int(w, stream->since_us);
     json_object_end(w);
 }
 
@@ -170,12 +166,12 @@ void wish_tick(struct dispatch *d)
     d->presence_us = now_us;
     d->crowd_changed = false;
     /* Without LISTEN nobody calls. */
-    if ((d->app->options->unprepared || primary_pooled(&d->app->primary)) && !d->asking_wishes)
+    if ((d->options.unprepared || primary_pooled(d->options.primary)) && !d->asking_wishes)
         ask_wishes(d);
     buf_init(&out, PRESENCE_BYTES_MAX);
     json_init(&w, &out);
     json_array_begin(&w);
-    while ((stream = streams_next(d->streams, stream)) != NULL)
+    while ((stream = streams_next(&d->streams, stream)) != NULL)
         put_stream(&w, stream);
     json_array_end(&w);
     if (out.failed || (d->presence != NULL && strcmp(d->presence, buf_str(&out)) == 0)) {
@@ -191,7 +187,7 @@ void wish_tick(struct dispatch *d)
         d->presence_flies = NULL;
         return;
     }
-    worker_streams_bind(params, coordinator_worker(d->app->coordinator), d->presence_flies);
+    worker_streams_bind(params, coordinator_worker(d->coordinator), d->presence_flies);
     batch_submit(batch, DISPATCH_DEADLINE_MS, on_told, d);
 }
 
