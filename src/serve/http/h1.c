@@ -19,7 +19,7 @@
 #include "wire/queue.h"
 
 #define FIELDS_MAX  64
-#define REST_MAX    NET_INPUT_SIZE
+#define REST_MAX    IO_INPUT_SIZE
 #define ANSWER_HEAD 2048
 #define TARGET_MAX  8192
 
@@ -391,7 +391,7 @@ static int h1_output(struct peer *peer, struct buf *out)
         (void)h1_resume(h1);
     if (h1->queue.len == 0)
         return 0;
-    size_t n = h1->queue.len < PEER_CHUNK ? h1->queue.len : PEER_CHUNK;
+    size_t n = h1->queue.len < IO_CHUNK ? h1->queue.len : IO_CHUNK;
     char *room = buf_reserve(out, n);
     if (!room)
         return PAWL_ENOMEM;
@@ -468,8 +468,8 @@ int h1_attach(struct peer *peer, struct http *http)
     h1->http = http;
     h1->who = (struct rpc_peer){
         .address = peer->address,
-        .subject = peer->tls ? tls_session_subject(peer->tls) : NULL,
-        .tls = peer->tls != NULL,
+        .subject = peer->io.tls != NULL ? tls_session_subject(peer->io.tls) : NULL,
+        .tls = peer->io.tls != NULL,
     };
     arena_init(&h1->arena, 2 * head + FIELDS_MAX * 64);
     buf_init(&h1->target, TARGET_MAX);

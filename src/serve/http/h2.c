@@ -230,7 +230,7 @@ static int send_data_cb(nghttp2_session *session,
     if (h2_stream_send(source->ptr, h2->out, head, len) < 0)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     /* It would go on with the next frame, and the one after it. */
-    return h2->out->len < PEER_CHUNK ? 0 : NGHTTP2_ERR_PAUSE;
+    return h2->out->len < IO_CHUNK ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 static int h2_output(struct peer *peer, struct buf *out)
@@ -238,7 +238,7 @@ static int h2_output(struct peer *peer, struct buf *out)
     struct h2 *h2 = peer->state;
 
     h2->out = out;
-    while (out->len < PEER_CHUNK) {
+    while (out->len < IO_CHUNK) {
         const uint8_t *data;
         ssize_t n = nghttp2_session_mem_send(h2->session, &data);
         if (n < 0 || h2->broken)
@@ -249,7 +249,7 @@ static int h2_output(struct peer *peer, struct buf *out)
                 return rc;
             continue;
         }
-        if (out->len >= PEER_CHUNK) /* it was told to pause */
+        if (out->len >= IO_CHUNK) /* it was told to pause */
             break;
         /* Nothing is under way in nghttp2: handlers may queue more. */
         struct list *link = list_shift(&h2->wake);
@@ -419,8 +419,8 @@ int h2_attach(struct peer *peer, struct http *http)
     h2->idle_us = peer->net->now_us;
     h2->who = (struct rpc_peer){
         .address = peer->address,
-        .subject = peer->tls ? tls_session_subject(peer->tls) : NULL,
-        .tls = peer->tls != NULL,
+        .subject = peer->io.tls != NULL ? tls_session_subject(peer->io.tls) : NULL,
+        .tls = peer->io.tls != NULL,
     };
     list_init(&h2->streams);
     list_init(&h2->wake);

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "serve/net/listener.h"
@@ -28,8 +27,7 @@ static void handle_closed(uv_handle_t *handle)
 
     if (--net->handles > 0)
         return;
-    free(net->input);
-    buf_deinit(&net->output);
+    io_buffers_deinit(&net->buffers);
     if (net->spare_fd >= 0)
         close(net->spare_fd);
     if (net->stopped)
@@ -89,9 +87,7 @@ int net_init(struct net *net, const struct net_options *options, struct pawl_err
     list_init(&net->peers);
     list_init(&net->dirty);
     list_init(&net->dead);
-    buf_init(&net->output, PEER_UNSENT_MAX);
-    net->input = malloc(NET_INPUT_SIZE);
-    if (!net->input)
+    if (io_buffers_init(&net->buffers) < 0)
         return err_set(err, PAWL_ENOMEM, "no memory for the server");
     net->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     net->now_us = now_us();

@@ -10,11 +10,10 @@
 
 #include <uv.h>
 
-#include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "serve/limits.h"
-#include "wire/tls.h"
+#include "wire/io.h"
 
 struct peer;
 struct net;
@@ -57,10 +56,9 @@ struct net {
     uv_prepare_t prepare;
     uv_idle_t idle; /* keeps the loop from sleeping while peers are dirty */
     uv_timer_t tick;
-    int64_t now_us;    /* as of this turn */
-    uint8_t *input;    /* shared by all reads: bytes are used before the next */
-    struct buf output; /* the same for writes */
-    int spare_fd;      /* given up to accept, and close, what could not be accepted otherwise */
+    int64_t now_us; /* as of this turn */
+    struct io_buffers buffers;
+    int spare_fd; /* given up to accept, and close, what could not be accepted otherwise */
     struct net_counters counters;
     bool quiet; /* net_quiesce was called */
     bool stopping;
@@ -69,8 +67,7 @@ struct net {
     int handles; /* of its own that are not closed yet */
 };
 
-#define NET_INPUT_SIZE ((size_t)64 * 1024)
-#define NET_TICK_MS    100
+#define NET_TICK_MS 100
 
 int net_init(struct net *net, const struct net_options *options, struct pawl_err *err) MUST_CHECK;
 

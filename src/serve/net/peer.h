@@ -17,22 +17,17 @@
 
 #include <uv.h>
 
-#include "base/buf.h"
 #include "base/list.h"
 #include "serve/net/net.h"
-#include "wire/tls.h"
+#include "wire/io.h"
 
 #define PEER_ADDRESS_MAX 80
-#define PEER_CHUNK       ((size_t)64 * 1024) /* what a protocol adds to one write before it stops */
-#define PEER_UNSENT_MAX \
-    ((size_t)256 * 1024) /* what a write that was cut short leaves, TLS included */
-#define PEER_PREFACE_LEN   24
-#define PEER_WRITES_A_TURN 4 /* chunks for one peer before others have their turn */
+#define PEER_PREFACE_LEN 24
 
 struct peer_protocol {
     /* All bytes are taken. Negative: the connection is to be closed after what is queued was sent. */
     int (*input)(struct peer *peer, const uint8_t *data, size_t len);
-    /* Adds what is to be sent to out, about PEER_CHUNK at most. Negative: the connection is broken. */
+    /* Adds what is to be sent to out, about IO_CHUNK at most. Negative: the connection is broken. */
     int (*output)(struct peer *peer, struct buf *out);
     /* There is nothing more to be said or heard: it may be closed once everything was sent. */
     bool (*finished)(const struct peer *peer);
@@ -52,22 +47,18 @@ struct peer {
     struct list dirty_link; /* net->dirty */
     struct net *net;
     uv_poll_t poll;
-    int fd;
+    struct io io;
     int events;                           /* what the poll handle waits for */
     const struct peer_protocol *protocol; /* NULL while detecting */
     void *state;                          /* the protocol's, owned by it */
-    struct tls_session *tls;              /* owned; NULL without TLS */
     uint8_t preface[PEER_PREFACE_LEN];
     size_t preface_len;
-    struct buf unsent; /* what a write left; from sent on */
-    size_t sent;
     int64_t opened_us;
     int64_t old_us;      /* when it is too old; INT64_MAX: never */
     int64_t read_us;     /* when something came last */
     int64_t progress_us; /* when something went out, or nothing had to */
     int64_t close_by_us; /* INT64_MAX, or when a drain ends by force */
     int lingered;        /* reads while lingering */
-    bool blocked;        /* the socket takes no more at present */
     bool watched;        /* a close of the client's counts while nothing is read */
     bool paused;         /* the protocol wants no input at present */
     bool eof;
