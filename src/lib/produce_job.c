@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "client/ask.h"
+#include "client/job.h"
 #include "client/inspect.h"
 #include "client/signal.h"
 #include "lib/lib.h"

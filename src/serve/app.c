@@ -32,7 +32,7 @@ struct serve_app {
     uv_loop_t *loop;
     struct log *log;
     struct primary primary; /* of all its connections */
-    struct server *server;
+    struct transport *transport;
     struct tls *tls; /* NULL: none */
     struct coordinator *coordinator;
     struct dispatch *dispatch; /* WorkerService and the hands it is */
@@ -74,7 +74,7 @@ static void api_closed(void *data)
 }
 
 /* No call comes any more. */
-static void server_stopped(void *data)
+static void transport_stopped(void *data)
 {
     struct serve_app *app = data;
 
@@ -91,9 +91,9 @@ static void coordinator_stopped(void *data, size_t left)
     app->n_closing = 3;
     uv_close((uv_handle_t *)&app->look, on_handle_closed);
     dispatch_close(app->dispatch, on_part_closed, app);
-    server_stop(app->server, GOODBYE_MS, server_stopped, app);
+    transport_stop(app->transport, GOODBYE_MS, transport_stopped, app);
     if (app->insist)
-        server_stop(app->server, 0, NULL, NULL);
+        transport_stop(app->transport, 0, NULL, NULL);
 }
 
 static void drained(void *data)
@@ -109,7 +109,7 @@ void serve_app_stop(struct serve_app *app)
     switch (app->state) {
     case SERVE_RUNNING:
         app->state = SERVE_DRAINING;
-        server_quiesce(app->server);
+        transport_quiesce(app->transport);
         dispatch_drain(app->dispatch, app->options->drain_ms, drained, app);
         break;
     case SERVE_DRAINING:
@@ -123,7 +123,7 @@ void serve_app_stop(struct serve_app *app)
         coordinator_stop(app->coordinator);
         break;
     case SERVE_CLOSING:
-        server_stop(app->server, 0, NULL, NULL);
+        transport_stop(app->transport, 0, NULL, NULL);
         break;
     case SERVE_STOPPED:
         break;
@@ -132,7 +132,7 @@ void serve_app_stop(struct serve_app *app)
 
 bool serve_app_address(const struct serve_app *app, size_t i, char *address, size_t size)
 {
-    return server_address(app->server, i, address, size);
+    return transport_address(app->transport, i, address, size);
 }
 
 void serve_app_reload(struct serve_app *app)
@@ -152,9 +152,9 @@ void serve_app_reload(struct serve_app *app)
 static int open_server(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
-    int rc = server_new(
-        &(struct server_options){.loop = app->loop, .log = app->log, .limits = o->limits},
-        &app->server,
+    int rc = transport_new(
+        &(struct transport_options){.loop = app->loop, .log = app->log, .limits = o->limits},
+        &app->transport,
         err);
 
     if (rc == 0 && o->tls_certificate != NULL)
@@ -183,7 +183,7 @@ static int open_api(struct serve_app *app, struct pawl_err *err)
     if (rc < 0)
         return rc;
     return api_new(&(struct api_options){.loop = app->loop,
-                                         .server = app->server,
+                                         .transport = app->transport,
                                          .target = o->target,
                                          .primary = &app->primary,
                                          .worker = coordinator_worker(app->coordinator),
@@ -200,7 +200,7 @@ static int open_engine(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
     int rc = dispatch_new(&(struct dispatch_options){.loop = app->loop,
-                                                     .server = app->server,
+                                                     .transport = app->transport,
                                                      .target = o->target,
                                                      .primary = &app->primary,
                                                      .log = o->log,
@@ -246,7 +246,7 @@ static void on_look(uv_timer_t *timer)
     if (app->state != SERVE_RUNNING || why == app->why)
         return;
     app->why = why;
-    if (server_set_ready(app->server, why) < 0)
+    if (transport_set_ready(app->transport, why) < 0)
         log_warn(app->log, "health", LOG_STR("why", "out of memory"));
     if (why == NULL)
         log_info(app->log, "ready", LOG_BOOL("ready", true));
@@ -260,7 +260,7 @@ static int start_listening(struct serve_app *app, struct pawl_err *err)
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < o->n_listen; i++)
-        rc = server_listen(app->server, o->listen[i], app->tls, o->open, err);
+        rc = transport_listen(app->transport, o->listen[i], app->tls, o->open, err);
     return rc;
 }
 
@@ -284,7 +284,7 @@ int serve_app_start(uv_loop_t *loop,
     int rc = open_server(app, err);
 
     if (rc == 0)
-        rc = server_set_ready(app->server, app->why);
+        rc = transport_set_ready(app->transport, app->why);
     if (rc == 0)
         rc = open_engine(app, err);
     if (rc == 0)
@@ -306,7 +306,7 @@ void serve_app_free(struct serve_app *app)
         return;
     coordinator_free(app->coordinator);
     dispatch_free(app->dispatch);
-    server_free(app->server);
+    transport_free(app->transport);
     tls_free(app->tls);
     free(app);
 }

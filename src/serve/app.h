@@ -18,11 +18,11 @@
 #include "base/log.h"
 #include "pg/target.h"
 #include "serve/api/rules.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 
 struct serve_options {
     const struct target *target; /* all pointers are borrowed for the app's life */
-    const char *const *listen;   /* as server_listen; at least one */
+    const char *const *listen;   /* as transport_listen; at least one */
     size_t n_listen;
     const char *tls_certificate; /* PEM files; NULL: no TLS */
     const char *tls_key;

@@ -49,7 +49,7 @@ bool frame_partial(const struct frame_reader *reader)
     return reader->buf.len > 0 && !reader->exposed;
 }
 
-size_t frame_held(const struct frame_reader *reader)
+size_t frame_memory(const struct frame_reader *reader)
 {
     return reader->buf.cap + reader->inflated.cap;
 }

@@ -46,7 +46,7 @@ int frame_next(struct frame_reader *reader,
 bool frame_partial(const struct frame_reader *reader);
 
 /* Bytes of memory held. */
-size_t frame_held(const struct frame_reader *reader);
+size_t frame_memory(const struct frame_reader *reader);
 
 /* The five bytes in front of a message that is not compressed. */
 void frame_prefix(uint8_t prefix[FRAME_PREFIX_LEN], size_t len);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "client/ask.h"
+#include "client/job.h"
 #include "client/enqueue.h"
 #include "client/signal.h"
 #include "fault/events.h"

@@ -21,7 +21,7 @@
 
 #define ACCEPT_JOBS_MAX          JOB_ENQUEUE_MAX    /* in one flush, and in one call */
 #define ACCEPT_BYTES_MAX         (16 * 1024 * 1024) /* in one flush, unless a single call has more */
-#define ACCEPT_FLIGHTS           2     /* flushes under way: one commits, the next is on its way */
+#define ACCEPT_FLUSHES_MAX       2     /* flushes under way: one commits, the next is on its way */
 #define ACCEPT_DEADLINE_MS       5000  /* of a flush, waiting for the database included */
 #define ACCEPT_WAITING_MAX       50000 /* calls that wait; more are refused */
 #define ACCEPT_WAITING_BYTES_MAX ((size_t)128 * 1024 * 1024)

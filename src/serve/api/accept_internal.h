@@ -1,4 +1,4 @@
-/* accept_internal: what accept.c (the queue and its flushes) and accept_flight.c (one flush: its statements and its end) share. */
+/* accept_internal: what accept.c (the queue and its flushes) and accept_flush.c (one flush: its statements and its end) share. */
 #ifndef SERVE_API_ACCEPT_INTERNAL_H
 #define SERVE_API_ACCEPT_INTERNAL_H
 
@@ -32,7 +32,7 @@ struct accept_item {
     bool *existed;
 };
 
-struct flight {
+struct flush {
     struct accept *accept;
     bool busy;
     size_t n;
@@ -45,8 +45,8 @@ struct accept {
     struct accept_options options;
     struct conn *conn;
     struct list waiting;
-    struct map keys; /* idempotency keys in flight: a second call with one waits for the first */
-    struct flight flights[ACCEPT_FLIGHTS];
+    struct map keys; /* idempotency keys in flush: a second call with one waits for the first */
+    struct flush flushes[ACCEPT_FLUSHES_MAX];
     struct accept_stats stats;
     uv_prepare_t before; /* whichever comes first after something was added */
     uv_check_t after;
@@ -68,8 +68,8 @@ struct accept {
     Pawl__V1__Accepted *accepted_list[ACCEPT_JOBS_MAX];
 };
 
-/* Sends what waits, as far as flights are free. */
-void accept_flush(struct accept *accept);
+/* Sends what waits, as far as flushes are free. */
+void accept_send(struct accept *accept);
 
 /* First in line again. */
 void accept_requeue(struct accept *accept, struct accept_item *item);
@@ -79,11 +79,11 @@ void accept_item_fail(struct accept_item *item, enum rpc_status status, const ch
     PRINTF_LIKE(3, 4);
 void accept_item_reply(struct accept_item *item);
 
-/* Makes a batch of the flight's items and submits it. False: no memory; nothing was sent. */
-bool flight_start(struct flight *flight) MUST_CHECK;
+/* Makes a batch of the flush's items and submits it. False: no memory; nothing was sent. */
+bool flush_start(struct flush *flush) MUST_CHECK;
 /* Reads the results into the items: ids, or replayed. */
-void flight_read(struct flight *flight, const struct batch_end *end);
+void flush_read(struct flush *flush, const struct batch_end *end);
 /* accept.c: how it ended. */
-void flight_ended(void *data, const struct batch_end *end);
+void flush_ended(void *data, const struct batch_end *end);
 
 #endif

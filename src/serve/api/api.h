@@ -10,7 +10,7 @@
 
 #include "proto/pawl/v1/pawl.pb-c.h"
 #include "serve/api/auth.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 
 struct api;
 
@@ -19,7 +19,7 @@ typedef void api_worker_fn(void *data, const Pawl__V1__WorkerStats *worker);
 
 struct api_options {
     uv_loop_t *loop;
-    struct server *server;       /* borrowed */
+    struct transport *transport; /* borrowed */
     const struct target *target; /* borrowed */
     const struct uuid *worker;   /* borrowed; the server's row in pawl.worker */
     bool tokens;                 /* clients need access tokens */

@@ -4,9 +4,9 @@
 
 #include "serve/api/accept.h"
 #include "serve/api/api.h"
-#include "serve/api/ask.h"
 #include "serve/api/checker.h"
 #include "serve/api/probe.h"
+#include "serve/api/transaction.h"
 
 struct api {
     struct api_options options;
@@ -14,7 +14,7 @@ struct api {
     struct checker checker;
     struct accept *plain;
     struct accept *once;
-    struct conn *ask;   /* what is quick */
+    struct conn *calls;    /* what is quick */
     struct probe probe; /* on it */
     struct conn *look;  /* ListJobs and Stats, which may read much */
     struct rpc_service jobs;

@@ -157,13 +157,13 @@ static bool add_takes(struct dispatch *d, struct batch *batch)
             break;
         n += take->n;
         list_remove(&take->link);
-        list_push(&d->flying_takes, &take->link);
+        list_push(&d->sent_takes, &take->link);
     }
     jobs = arena_new_array(params->arena, n > 0 ? n : 1, struct held_job);
     if (jobs == NULL)
         return false;
     n = 0;
-    LIST_FOREACH(link, &d->flying_takes) {
+    LIST_FOREACH(link, &d->sent_takes) {
         struct take *take = LIST_ENTRY(link, struct take, link);
 
         for (size_t i = 0; i < take->n; i++) {
@@ -182,7 +182,7 @@ static void mark_taken(struct dispatch *d, const PGresult *r)
         bool cancelled;
 
         held_take_row(r, row, &item, &cancelled);
-        LIST_FOREACH(link, &d->flying_takes) {
+        LIST_FOREACH(link, &d->sent_takes) {
             struct take *take = LIST_ENTRY(link, struct take, link);
 
             if (item < take->n) {
@@ -196,8 +196,8 @@ static void mark_taken(struct dispatch *d, const PGresult *r)
 
 static void end_takes(struct dispatch *d, bool known)
 {
-    while (!list_empty(&d->flying_takes)) {
-        struct take *take = LIST_ENTRY(d->flying_takes.next, struct take, link);
+    while (!list_empty(&d->sent_takes)) {
+        struct take *take = LIST_ENTRY(d->sent_takes.next, struct take, link);
 
         list_remove(&take->link);
         if (take->done != NULL)
@@ -224,7 +224,7 @@ static bool add_lookups(struct dispatch *d, struct batch *batch)
 
         jobs[n++] = lookup->job;
         list_remove(&lookup->link);
-        list_push(&d->flying_lookups, &lookup->link);
+        list_push(&d->sent_lookups, &lookup->link);
     }
     job_held_bind(held, jobs, n);
     job_reported_bind(reported, jobs, n);
@@ -265,7 +265,7 @@ static void end_lookups(struct dispatch *d, const struct batch_end *end, size_t 
     bool known = end != NULL;
     struct found *found;
 
-    LIST_FOREACH(link, &d->flying_lookups) {
+    LIST_FOREACH(link, &d->sent_lookups) {
         (void)link;
         n++;
     }
@@ -278,8 +278,8 @@ static void end_lookups(struct dispatch *d, const struct batch_end *end, size_t 
         job_reported_row(end->results[at + 1], row, &item, &reported);
         found[item].reported = reported;
     }
-    for (size_t i = 0; !list_empty(&d->flying_lookups); i++) {
-        struct lookup *lookup = LIST_ENTRY(d->flying_lookups.next, struct lookup, link);
+    for (size_t i = 0; !list_empty(&d->sent_lookups); i++) {
+        struct lookup *lookup = LIST_ENTRY(d->sent_lookups.next, struct lookup, link);
 
         list_remove(&lookup->link);
         if (known && found[i].run != NULL)
@@ -300,45 +300,45 @@ static void on_ended(void *data, const struct batch_end *end)
     size_t at = 0;
     size_t take_at;
 
-    at += d->leaving_flies;
+    at += d->leaving_sent;
     take_at = at;
-    at += d->takes_fly;
-    d->flying = false;
+    at += d->takes_sent;
+    d->busy = false;
     if (!ok) {
         log_warn_err(
             d->options.log, "held_take", end->err, LOG_STR("then", "those who wait are told"));
         uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
     }
-    if (d->leaving_flies) {
-        d->leaving_flies = false;
+    if (d->leaving_sent) {
+        d->leaving_sent = false;
         on_put(d, ok ? end->results[0] : NULL);
     }
-    if (d->takes_fly) {
-        d->takes_fly = false;
+    if (d->takes_sent) {
+        d->takes_sent = false;
         if (ok)
             mark_taken(d, end->results[take_at]);
         end_takes(d, ok);
     }
-    if (d->lookups_fly) {
-        d->lookups_fly = false;
+    if (d->lookups_sent) {
+        d->lookups_sent = false;
         end_lookups(d, ok ? end : NULL, at);
     }
 }
 
 static bool fill(struct dispatch *d, struct batch *batch)
 {
-    d->leaving_flies = any_due(d);
-    d->takes_fly = !list_empty(&d->takes);
-    d->lookups_fly = !list_empty(&d->lookups);
-    return (!d->leaving_flies || add_leaving(d, batch)) && (!d->takes_fly || add_takes(d, batch)) &&
-           (!d->lookups_fly || add_lookups(d, batch));
+    d->leaving_sent = any_due(d);
+    d->takes_sent = !list_empty(&d->takes);
+    d->lookups_sent = !list_empty(&d->lookups);
+    return (!d->leaving_sent || add_leaving(d, batch)) && (!d->takes_sent || add_takes(d, batch)) &&
+           (!d->lookups_sent || add_lookups(d, batch));
 }
 
 void away_turn(struct dispatch *d)
 {
     struct batch *batch;
 
-    if (d->flying || uv_is_active((uv_handle_t *)&d->retry))
+    if (d->busy || uv_is_active((uv_handle_t *)&d->retry))
         return;
     if (list_empty(&d->takes) && list_empty(&d->lookups) && !any_due(d))
         return;
@@ -346,24 +346,24 @@ void away_turn(struct dispatch *d)
     if (batch == NULL || !fill(d, batch)) {
         /* No memory: those who wait are told, and the others wait on. */
         batch_free(batch);
-        d->leaving_flies = d->takes_fly = d->lookups_fly = false;
+        d->leaving_sent = d->takes_sent = d->lookups_sent = false;
         end_takes(d, false);
         end_lookups(d, NULL, 0);
         uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
         return;
     }
-    d->flying = true;
+    d->busy = true;
     batch_submit(batch, DISPATCH_DEADLINE_MS, on_ended, d);
 }
 
 void away_deinit(struct dispatch *d)
 {
-    list_splice(&d->flying_takes, &d->takes);
-    LIST_FOREACH_SAFE(link, after, &d->flying_takes) {
+    list_splice(&d->sent_takes, &d->takes);
+    LIST_FOREACH_SAFE(link, after, &d->sent_takes) {
         take_free(LIST_ENTRY(link, struct take, link));
     }
-    list_splice(&d->flying_lookups, &d->lookups);
-    LIST_FOREACH_SAFE(at, next, &d->flying_lookups) {
+    list_splice(&d->sent_lookups, &d->lookups);
+    LIST_FOREACH_SAFE(at, next, &d->sent_lookups) {
         free(LIST_ENTRY(at, struct lookup, link));
     }
 }

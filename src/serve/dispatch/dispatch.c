@@ -166,8 +166,8 @@ static void init_parts(struct dispatch *d)
     uuid_format(&id, d->server_id);
     list_init(&d->takes);
     list_init(&d->lookups);
-    list_init(&d->flying_takes);
-    list_init(&d->flying_lookups);
+    list_init(&d->sent_takes);
+    list_init(&d->sent_lookups);
     arena_init(&d->scratch, SCRATCH_BYTES_MAX);
     map_init(&d->wishes, 10000);
     d->service = (struct rpc_service){.name = "pawl.v1.WorkerService",
@@ -210,9 +210,9 @@ int dispatch_new(const struct dispatch_options *options,
     if (!options->unprepared)
         conn_listen(d->conn, STMT(listen_serve));
     *ret_dispatch = d;
-    int rc = rpc_register(server_rpc(options->server), &d->service, err);
+    int rc = rpc_register(transport_rpc(options->transport), &d->service, err);
 
-    if (rc == 0 && server_add_metrics(options->server, metrics, d) < 0)
+    if (rc == 0 && transport_add_metrics(options->transport, metrics, d) < 0)
         rc = err_set(err, PAWL_ELIMIT, "too many metrics");
     return rc;
 }
@@ -251,7 +251,7 @@ static void tell_drained(struct dispatch *d)
 void dispatch_check_drained(struct dispatch *d)
 {
     if (d->drained != NULL && d->streams.n == 0 && list_empty(&d->streams.leaving) &&
-        !d->leaving_flies)
+        !d->leaving_sent)
         tell_drained(d);
 }
 
@@ -389,17 +389,17 @@ static void metrics(struct buf *out, void *data)
 {
     const struct dispatch *d = data;
     struct stream *stream = NULL;
-    int64_t credits = 0, held = 0, draining = 0;
+    int64_t credits = 0, used = 0, draining = 0;
 
     while ((stream = streams_next(&d->streams, stream)) != NULL) {
         credits += stream->credits;
-        held += stream->used;
+        used += stream->used;
         draining += stream->draining;
     }
     gauge(out, "pawl_workers", "Workers whose streams are open.", (int64_t)d->streams.n);
     gauge(out, "pawl_workers_draining", "Of these, workers that get no more jobs.", draining);
     gauge(out, "pawl_worker_credits", "Jobs that workers may hold at once.", credits);
-    gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", held);
+    gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", used);
 #define COUNTER(name, what)                                              \
     metrics_family(out, "pawl_worker_" #name "_total", "counter", what); \
     metrics_int(out, "pawl_worker_" #name "_total", NULL, (int64_t)d->counters.name);

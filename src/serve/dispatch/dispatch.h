@@ -14,13 +14,13 @@
 #include "pg/primary.h"
 #include "pg/target.h"
 #include "serve/api/api.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 
 struct dispatch;
 
 struct dispatch_options {
     uv_loop_t *loop; /* all pointers are borrowed for the life of the dispatch */
-    struct server *server;
+    struct transport *transport;
     const struct target *target;
     struct primary *primary;
     struct log *log;

@@ -117,17 +117,17 @@ struct dispatch {
     /* away.c: one batch is under way at a time */
     struct list takes;   /* waiting */
     struct list lookups; /* waiting */
-    struct list flying_takes;
-    struct list flying_lookups;
+    struct list sent_takes;
+    struct list sent_lookups;
 
-    bool flying;
-    bool leaving_flies, takes_fly, lookups_fly;
+    bool busy;
+    bool leaving_sent, takes_sent, lookups_sent;
 
     struct map wishes; /* by worker; values owned */
     bool asking_wishes;
     bool wishes_again;
     char *presence; /* owned: what the database was told last */
-    char *presence_flies;
+    char *presence_sent;
     int64_t presence_us;
     bool crowd_changed; /* somebody came or went since */
 

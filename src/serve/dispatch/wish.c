@@ -143,11 +143,11 @@ static void on_told(void *data, const struct batch_end *end)
     /* Without our own row there is nothing to write it beside: again next time. */
     if (end->verdict == PG_VERDICT_OK && PQntuples(end->results[0]) > 0) {
         free(d->presence);
-        d->presence = d->presence_flies;
+        d->presence = d->presence_sent;
     } else {
-        free(d->presence_flies);
+        free(d->presence_sent);
     }
-    d->presence_flies = NULL;
+    d->presence_sent = NULL;
 }
 
 void wish_tick(struct dispatch *d)
@@ -159,7 +159,7 @@ void wish_tick(struct dispatch *d)
     struct json_writer w;
     struct buf out;
 
-    if (d->presence_flies != NULL ||
+    if (d->presence_sent != NULL ||
         now_us - d->presence_us < (d->crowd_changed ? PRESENCE_SOON_US : PRESENCE_US) ||
         !dispatch_connected(d))
         return;
@@ -178,16 +178,16 @@ void wish_tick(struct dispatch *d)
         buf_deinit(&out);
         return;
     }
-    d->presence_flies = buf_take(&out, NULL);
+    d->presence_sent = buf_take(&out, NULL);
     batch = batch_new(d->conn);
     params = batch != NULL ? batch_add(batch, STMT(worker_streams)) : NULL;
     if (params == NULL) {
         batch_free(batch);
-        free(d->presence_flies);
-        d->presence_flies = NULL;
+        free(d->presence_sent);
+        d->presence_sent = NULL;
         return;
     }
-    worker_streams_bind(params, coordinator_worker(d->coordinator), d->presence_flies);
+    worker_streams_bind(params, coordinator_worker(d->coordinator), d->presence_sent);
     batch_submit(batch, DISPATCH_DEADLINE_MS, on_told, d);
 }
 
@@ -196,5 +196,5 @@ void wish_deinit(struct dispatch *d)
     forget_wishes(d);
     map_deinit(&d->wishes);
     free(d->presence);
-    free(d->presence_flies);
+    free(d->presence_sent);
 }

@@ -66,10 +66,10 @@ static struct rpc_call *call_get(struct rpc *rpc)
 static int call_charge(struct rpc_call *call)
 {
     struct rpc *rpc = call->rpc;
-    size_t held = frame_held(&call->reader) + call->body.used;
+    size_t memory = frame_memory(&call->reader) + call->body.used;
 
-    rpc->memory_used = rpc->memory_used - call->charged + held;
-    call->charged = held;
+    rpc->memory_used = rpc->memory_used - call->charged + memory;
+    call->charged = memory;
     if (rpc->memory_used <= (size_t)rpc->limits->memory_bytes)
         return 0;
     rpc->memory_refused++;

@@ -1,5 +1,5 @@
 /* ask: a held call and its batch; whichever ends first forgets the other. */
-#include "serve/api/ask.h"
+#include "serve/api/transaction.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -8,72 +8,73 @@
 
 #define AFTER_CALL_MS \
     20 /* the transport says that a deadline has passed; then the statement is cancelled */
-#define ASK_ARENA_MAX \
+#define TRANSACTION_ARENA_MAX \
     ((size_t)64 * 1024 * 1024) /* a page of jobs, or one with the largest payload */
 
-static void ask_free(struct ask *ask)
+static void transaction_free(struct transaction *tx)
 {
-    batch_free(ask->batch);
-    arena_deinit(&ask->arena);
-    free(ask);
+    batch_free(tx->batch);
+    arena_deinit(&tx->arena);
+    free(tx);
 }
 
-static void ask_gone(struct rpc_call *call, void *data)
+static void transaction_gone(struct rpc_call *call, void *data)
 {
-    struct ask *ask = data;
+    struct transaction *tx = data;
 
     (void)call;
-    ask->call = NULL; /* the batch's end frees it */
+    tx->call = NULL; /* the batch's end frees it */
 }
 
-static const struct rpc_call_ops ask_ops = {.gone = ask_gone};
+static const struct rpc_call_ops transaction_ops = {.gone = transaction_gone};
 
-struct ask *ask_begin(struct rpc_call *call, struct conn *conn, void *data)
+struct transaction *transaction_begin(struct rpc_call *call, struct conn *conn, void *data)
 {
-    struct ask *ask = calloc(1, sizeof(*ask));
+    struct transaction *tx = calloc(1, sizeof(*tx));
 
-    if (ask != NULL) {
-        arena_init(&ask->arena, ASK_ARENA_MAX);
-        ask->call = call;
-        ask->conn = conn;
-        ask->data = data;
-        ask->batch = batch_new(conn);
+    if (tx != NULL) {
+        arena_init(&tx->arena, TRANSACTION_ARENA_MAX);
+        tx->call = call;
+        tx->conn = conn;
+        tx->data = data;
+        tx->batch = batch_new(conn);
     }
-    if (ask == NULL || ask->batch == NULL) {
-        if (ask != NULL)
-            ask_free(ask);
+    if (tx == NULL || tx->batch == NULL) {
+        if (tx != NULL)
+            transaction_free(tx);
         rpc_end(call,
                 RPC_RESOURCE_EXHAUSTED,
                 "too many calls wait for the database; nothing was done, try again later");
         return NULL;
     }
-    return ask;
+    return tx;
 }
 
-void ask_refuse(struct ask *ask, enum rpc_status status, const char *fmt, ...)
+void transaction_refuse(struct transaction *tx, enum rpc_status status, const char *fmt, ...)
 {
     char message[RPC_MESSAGE_MAX];
-    struct rpc_call *call = ask->call;
+    struct rpc_call *call = tx->call;
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
-    ask_free(ask);
+    transaction_free(tx);
     rpc_end(call, status, "%s", message);
 }
 
-bool ask_again(struct ask *ask, void (*again)(struct ask *ask, const struct batch_end *end))
+bool transaction_again(struct transaction *tx,
+                       void (*again)(struct transaction *tx, const struct batch_end *end))
 {
-    assert(ask->call != NULL && ask->batch == NULL);
-    ask->batch = batch_new(ask->conn);
-    ask->answer = again;
-    return ask->batch != NULL;
+    assert(tx->call != NULL && tx->batch == NULL);
+    tx->batch = batch_new(tx->conn);
+    tx->answer = again;
+    return tx->batch != NULL;
 }
 
-static void say_why_not(struct ask *ask, const struct batch_end *end)
+static void say_why_not(struct transaction *tx, const struct batch_end *end)
 {
-    struct rpc_call *call = ask->call;
+    struct rpc_call *call = tx->call;
     const struct pawl_err *err = end->err;
 
     switch (end->verdict) {
@@ -81,7 +82,7 @@ static void say_why_not(struct ask *ask, const struct batch_end *end)
         rpc_end(call, RPC_UNAVAILABLE, "%s; nothing was done, try again later", err->message);
         break;
     case PG_VERDICT_UNKNOWN:
-        if (!ask->changes)
+        if (!tx->changes)
             rpc_end(call, RPC_UNAVAILABLE, "the connection to the database was lost; try again");
         else
             rpc_end_unknown(
@@ -114,23 +115,24 @@ static void say_why_not(struct ask *ask, const struct batch_end *end)
 
 static void on_end(void *data, const struct batch_end *end)
 {
-    struct ask *ask = data;
+    struct transaction *tx = data;
 
-    if (ask->call != NULL && end->verdict != PG_VERDICT_OK)
-        say_why_not(ask, end);
-    else if (ask->call != NULL)
-        ask->answer(ask, end);
-    if (ask->batch != NULL && ask->call != NULL)
-        ask_send(ask, ask->answer); /* it asks again */
+    if (tx->call != NULL && end->verdict != PG_VERDICT_OK)
+        say_why_not(tx, end);
+    else if (tx->call != NULL)
+        tx->answer(tx, end);
+    if (tx->batch != NULL && tx->call != NULL)
+        transaction_send(tx, tx->answer); /* it asks again */
     else
-        ask_free(ask);
+        transaction_free(tx);
 }
 
-void ask_send(struct ask *ask, void (*answer)(struct ask *ask, const struct batch_end *end))
+void transaction_send(struct transaction *tx,
+                      void (*answer)(struct transaction *tx, const struct batch_end *end))
 {
-    struct batch *batch = ask->batch;
-    int64_t deadline_us = rpc_call_deadline_us(ask->call);
-    int64_t deadline_ms = ASK_DEADLINE_MS;
+    struct batch *batch = tx->batch;
+    int64_t deadline_us = rpc_call_deadline_us(tx->call);
+    int64_t deadline_ms = TRANSACTION_DEADLINE_MS;
 
     if (deadline_us != INT64_MAX) {
         int64_t left_ms = (deadline_us - (int64_t)(uv_hrtime() / 1000)) / US_PER_MS;
@@ -138,8 +140,8 @@ void ask_send(struct ask *ask, void (*answer)(struct ask *ask, const struct batc
         if (left_ms < deadline_ms)
             deadline_ms = left_ms > 0 ? left_ms + AFTER_CALL_MS : AFTER_CALL_MS;
     }
-    ask->batch = NULL;
-    ask->answer = answer;
-    rpc_hold(ask->call, &ask_ops, ask);
-    batch_submit(batch, deadline_ms, on_end, ask);
+    tx->batch = NULL;
+    tx->answer = answer;
+    rpc_hold(tx->call, &transaction_ops, tx);
+    batch_submit(batch, deadline_ms, on_end, tx);
 }

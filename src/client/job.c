@@ -1,5 +1,5 @@
 /* ask: bind, run, read; and the one that sleeps. */
-#include "client/ask.h"
+#include "client/job.h"
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * ask: what people and programs ask of one job: end, run again, tell when you are finished, whose
  * claim are you. Blocking, on a connection of the caller's. The connection's thread.
  */
-#ifndef CLIENT_ASK_H
-#define CLIENT_ASK_H
+#ifndef CLIENT_JOB_H
+#define CLIENT_JOB_H
 
 #include <libpq-fe.h>
 
