@@ -1,4 +1,4 @@
-/* env: names and values, in arenas of others. */
+/* env: names and values, in arenas of the caller. */
 #include "hands/env.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ int env_init(struct env *env, struct arena *arena)
     return 0;
 }
 
-/* Where the next variable of a job goes. */
+/* The next free variable of a job. */
 struct filling {
     struct env *env;
     struct arena *arena;
@@ -44,7 +44,7 @@ static void add(struct filling *f, char *variable)
     f->env->vars[f->env->n_inherited + f->n++] = variable;
 }
 
-/* A value that an environment cannot hold, or that would crowd it, is left out. */
+/* A value that an environment cannot have, or that would fill it, is left out. */
 static void add_value(struct filling *f, const char *name, const char *value, size_t len)
 {
     if (value && len <= ENV_VALUE_MAX && !memchr(value, '\0', len))

@@ -28,8 +28,8 @@ struct processes {
     struct arena arena;       /* owns what follows */
     const char **kinds;       /* NULL at the end */
     const char **commands;    /* in the order of kinds */
-    struct env env;           /* its job's variables are there during a start only */
-    struct arena variables;   /* owns those; empty between two starts */
+    struct env env;           /* has the variables of a job only during a start */
+    struct arena variables;   /* owns these variables; empty between two starts */
     bool closing;
     uv_timer_t closer; /* never started; closing it brings the last callback */
     void (*closed)(void *data);

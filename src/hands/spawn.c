@@ -1,6 +1,4 @@
-/*
- * spawn: posix_spawn, pipes and pidfd. Nothing here knows about jobs or the loop.
- */
+/* spawn: posix_spawn, pipes and pidfd. This file knows neither jobs nor the loop. */
 #include "hands/spawn.h"
 
 #include <errno.h>
@@ -17,7 +15,7 @@
 
 #include "base/defer.h"
 
-/* The pipes, [0] the end that is read, and what is there to read from the start. -1 is closed. */
+/* The pipes, [0] the end that is read, and the file for SPAWN_TOLD_FD. -1: closed. */
 struct pipes {
     int in[2];
     int out[2];
@@ -46,9 +44,10 @@ static void pipes_close(struct pipes *pipes)
     spawn_close_fd(&pipes->told);
 }
 
-/* Moves a descriptor above the command's own five. A host that closed its standard three would give
- * them to our pipes, and what some library prints must not end up in a job's stdin; and in the
- * child one that has the number of another would be overwritten before its turn. */
+/* Moves a descriptor above the five of the command. A host that closed its standard three would
+ * give their numbers to our pipes, and what some library prints must not end up in a job's
+ * stdin. And in the child, dup2 to a number that another descriptor still has would overwrite
+ * that one. */
 static int fd_above_own(int *fd)
 {
     if (*fd > SPAWN_TOLD_FD)
@@ -61,8 +60,8 @@ static int fd_above_own(int *fd)
     return 0;
 }
 
-/* ours: which end stays here and is made non-blocking. The flag is the end's own; the command's end
- * keeps blocking. */
+/* ours: the end that stays here and is made non-blocking. The flag belongs to the end; the
+ * command's end keeps blocking. */
 static int pipe_open(int ret_pipe[2], int ours)
 {
     if (pipe2(ret_pipe, O_CLOEXEC) < 0)
@@ -89,7 +88,7 @@ static int pipes_open(struct pipes *pipes)
     return r;
 }
 
-/* A file without a name, read from its beginning: it takes any size at once, and nobody has to wait
+/* A file without a name, read from its beginning: it takes any size at once, and nothing waits
  * for a command that does not read it. */
 static int told_open(const char *text, size_t len, int *ret_fd)
 {
@@ -108,7 +107,8 @@ static int told_open(const char *text, size_t len, int *ret_fd)
     return fd_above_own(ret_fd);
 }
 
-/* As much as the empty pipe takes. We hold its reader, so there is no SIGPIPE to fear. */
+/* Writes as much as the empty pipe takes. This process has the reader open, so there is no
+ * SIGPIPE. */
 static int input_begin(int fd, const char *input, size_t len, size_t *ret_written)
 {
     size_t written = 0;
@@ -138,7 +138,7 @@ static int actions_fill(posix_spawn_file_actions_t *actions, const struct pipes 
         r = posix_spawn_file_actions_adddup2(actions, pipes->says[1], SPAWN_SAYS_FD);
     if (r == 0)
         r = posix_spawn_file_actions_adddup2(actions, pipes->told, SPAWN_TOLD_FD);
-    /* Ours are close-on-exec; the host's may not be. */
+    /* Our descriptors are close-on-exec; those of the host may not be. */
     if (r == 0)
         r = posix_spawn_file_actions_addclosefrom_np(actions, SPAWN_TOLD_FD + 1);
     return r;
@@ -242,8 +242,8 @@ int spawn(const struct spawn_order *order, struct spawned *ret_spawned, struct p
     if (spawned.written == order->input_len)
         spawn_close_fd(&pipes.in[1]);
 
-    /* A place for the pidfd, found before the command starts: a full table shall be noticed while
-     * nothing has happened. */
+    /* Reserves the descriptor of the pidfd before the command starts: a full table must be
+     * noticed before anything has happened. */
     int reserved = fcntl(pipes.out[0], F_DUPFD_CLOEXEC, SPAWN_TOLD_FD + 1);
     if (reserved < 0)
         return spawn_failed(err, errno);

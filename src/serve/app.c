@@ -1,4 +1,4 @@
-/* app: putting server, coordinator and services together, and taking them apart in the right order. */
+/* app: puts transport, coordinator and services together, and closes them in the right order. */
 #include "serve/app.h"
 
 #include <stdlib.h>
@@ -9,21 +9,21 @@
 #include "serve/dispatch/dispatch.h"
 #include "store/statements.h"
 
-/* For calls that are under way to be answered, and connections to close, after everything is settled: a call that came
- * last may wait for a flush that is under way, and then for its own. */
+/* After everything is settled: time to answer calls and to close connections. A call that came
+ * last may wait for a flush that is under way, and then for its own flush. */
 #define GOODBYE_MS  (2 * ACCEPT_DEADLINE_MS)
-#define SETTLE_MS   5000   /* for what workers reported last, when the database is away */
-#define JOBS_MAX    100000 /* in the hands of all workers together */
+#define SETTLE_MS   5000   /* for the last reports of workers, when the database is away */
+#define JOBS_MAX    100000 /* that all workers hold together */
 #define POLL_MS     200
 #define POLL_MAX_MS 5000
-#define LOOK_MS     250 /* how often readiness is looked at */
+#define LOOK_MS     250 /* between two looks at readiness */
 #define STALL_MS    (30 * MS_PER_S)
 
 enum serve_state {
     SERVE_RUNNING,
-    SERVE_DRAINING, /* streams are asked to end; reports are taken */
-    SERVE_SETTLING, /* no stream is left; the coordinator settles what there is */
-    SERVE_CLOSING,  /* connections say goodbye */
+    SERVE_DRAINING, /* streams are asked to end; reports are still taken */
+    SERVE_SETTLING, /* no stream is left; the coordinator settles the last outcomes */
+    SERVE_CLOSING,  /* connections get GOAWAY */
     SERVE_STOPPED,
 };
 
@@ -31,16 +31,16 @@ struct serve_app {
     const struct serve_options *options; /* borrowed */
     uv_loop_t *loop;
     struct log *log;
-    struct primary primary; /* of all its connections */
+    struct primary primary; /* of all connections */
     struct transport *transport;
     struct tls *tls; /* NULL: none */
     struct coordinator *coordinator;
-    struct dispatch *dispatch; /* WorkerService and the hands it is */
+    struct dispatch *dispatch; /* WorkerService, and the hands of the coordinator */
     struct api *api;           /* JobService and QueueService; NULL while there is none */
     enum serve_state state;
-    uv_timer_t look; /* whether it is ready */
-    const char *why; /* static; why it is not. NULL: it is */
-    bool insist;     /* it was told twice to stop */
+    uv_timer_t look; /* looks whether the server is ready */
+    const char *why; /* static; why the server is not ready. NULL: it is */
+    bool insist;     /* serve_app_stop was called twice */
     int n_closing;   /* parts that are not closed yet */
     size_t left;
 };
@@ -81,7 +81,7 @@ static void transport_stopped(void *data)
     api_close(app->api, api_closed, app);
 }
 
-/* Nothing is left to be settled: goodbye to all connections. */
+/* Everything is settled: the connections may close. */
 static void coordinator_stopped(void *data, size_t left)
 {
     struct serve_app *app = data;
@@ -166,7 +166,7 @@ static int open_server(struct serve_app *app, struct pawl_err *err)
     return rc;
 }
 
-/* JobService, QueueService, and who may call anything at all. */
+/* JobService, QueueService, and the check of access tokens. */
 static int open_api(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
@@ -236,7 +236,7 @@ static int open_engine(struct serve_app *app, struct pawl_err *err)
     return app->coordinator != NULL ? 0 : err->code;
 }
 
-/* Ready is one whose database answers, and commits. */
+/* The server is ready when its database answers and commits. */
 static void on_look(uv_timer_t *timer)
 {
     struct serve_app *app = timer->data;

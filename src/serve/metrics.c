@@ -42,7 +42,7 @@ static void put_value(struct buf *out, const char *value)
     }
 }
 
-/* The name, a suffix, the labels and one more label if extra has a key. */
+/* The name, a suffix, the labels, and one more label if `extra` has a key. */
 static void put_name(struct buf *out,
                      const char *name,
                      const char *suffix,

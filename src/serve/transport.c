@@ -1,4 +1,5 @@
-/* server: the parts put together, the routes every server has, and the order in which it stops. */
+/* transport: the parts put together, the routes that every server has, and the order in which it
+ * stops. */
 #include "serve/transport.h"
 
 #include <assert.h>
@@ -11,7 +12,7 @@
 #include "serve/net/net.h"
 #include "serve/net/peer.h"
 
-#define LAST_WORDS_MS 500 /* for statuses to go out after the grace */
+#define LAST_WORDS_MS 500 /* for the last statuses to go out after the grace */
 
 struct collector {
     void (*collect)(struct buf *out, void *data);
@@ -25,12 +26,12 @@ struct transport {
     struct rpc *rpc;
     struct health *health;
     struct reflection *reflection;
-    bool (*metrics_allows)(struct http_exchange *exchange, void *data); /* NULL: everybody */
+    bool (*metrics_allows)(struct http_exchange *exchange, void *data); /* NULL: every client */
     void *metrics_data;
     struct collector collectors[TRANSPORT_METRICS_MAX];
     size_t n_collectors;
     struct http_route routes[3];
-    const char *why; /* static; why it is not ready, if it is not */
+    const char *why; /* static; why the server is not ready */
     uv_timer_t grace;
     bool stopping;
     int closing; /* parts that are not closed yet */
@@ -63,7 +64,7 @@ static void handle_ready(struct http_exchange *exchange, void *data)
 
 int transport_set_ready(struct transport *transport, const char *why)
 {
-    transport->why = why ? why : "the server stops"; /* which is all that can come between */
+    transport->why = why ? why : "the server stops"; /* a stop is all that can come between */
     return health_set(transport->health, "", why == NULL);
 }
 
@@ -212,7 +213,7 @@ void transport_guard_metrics(struct transport *transport,
     transport->metrics_data = data;
 }
 
-/* --- stopping ------------------------------------------------------------------------------------------------------ */
+/* ── stopping ── */
 
 static void part_closed(struct transport *transport)
 {
@@ -243,7 +244,7 @@ static void grace_cb(uv_timer_t *timer)
 void transport_quiesce(struct transport *transport)
 {
     transport->why = "the server stops";
-    health_shutdown(transport->health); /* first: who watches hears why */
+    health_shutdown(transport->health); /* first, so that watchers hear the reason */
     net_quiesce(&transport->net);
 }
 

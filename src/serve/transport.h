@@ -1,9 +1,10 @@
 /*
- * server: one port for calls (gRPC over HTTP/2) and plain HTTP (1.1 and 2), put together: connections (net/), protocols
- * (http/), calls (rpc/), with health, reflection and metrics on them. What the server is for is registered from
- * outside: services with rpc_register(transport_rpc(s)), routes with http_add(transport_http(s)).
+ * transport: one port for calls (gRPC over HTTP/2) and plain HTTP (1.1 and 2): connections (net/),
+ * protocols (http/), calls (rpc/), with health, reflection and metrics on them. The owner registers
+ * what the server is for: services with rpc_register(transport_rpc(t)), routes with
+ * http_add(transport_http(t)).
  *
- * Everything on the loop's thread; nothing blocks.
+ * Everything runs on the loop's thread; nothing blocks.
  */
 #ifndef SERVE_TRANSPORT_H
 #define SERVE_TRANSPORT_H
@@ -39,7 +40,7 @@ int transport_listen(struct transport *transport,
                      struct tls *tls,
                      bool open,
                      struct pawl_err *err) MUST_CHECK;
-/* The i-th address it listens on, with the real port. */
+/* The i-th address that it listens on, with the real port. */
 bool transport_address(const struct transport *transport, size_t i, char *out, size_t size);
 
 struct rpc *transport_rpc(struct transport *transport);
@@ -47,28 +48,31 @@ struct http *transport_http(struct transport *transport);
 struct health *transport_health(struct transport *transport);
 struct reflection *transport_reflection(struct transport *transport);
 
-/* Adds to what /metrics shows. */
+/* Adds a function that writes metrics to /metrics. */
 #define TRANSPORT_METRICS_MAX 8
 int transport_add_metrics(struct transport *transport,
                           void (*collect)(struct buf *out, void *data),
                           void *data) MUST_CHECK;
 
-/* Asked before /metrics is answered; false: it has answered itself. NULL: everybody may see it. */
+/* Called before /metrics is answered; false: `allows` has answered. NULL: every client may see
+ * it. */
 void transport_guard_metrics(struct transport *transport,
                              bool (*allows)(struct http_exchange *exchange, void *data),
                              void *data);
 
-/* What /ready and the health service say of the server as a whole. why: in a few words, static; NULL: it is ready. */
+/* What /ready and the health service say of the whole server. why: a few words, static; NULL:
+ * ready. */
 int transport_set_ready(struct transport *transport, const char *why) MUST_CHECK;
 
-/* No new connections, and health says so. Connections that no call keeps are asked to go (GOAWAY): what is on them is
- * finished, new calls go elsewhere. The others go on as if nothing had happened. */
+/* No new connections, and health says so. Connections that no call keeps get GOAWAY: calls on
+ * them are finished, new calls go elsewhere. The other connections go on. */
 void transport_quiesce(struct transport *transport);
 
 /*
- * Stops: no new connections, health says so, streams are told to end, connections say goodbye (GOAWAY) and finish
- * what they have within grace_ms; what is left then is ended with UNAVAILABLE. stopped is called when nothing is left;
- * after it transport_free. A second call makes it end now.
+ * Stops: no new connections, health says so, streams are told to end, connections get GOAWAY and
+ * finish their calls within grace_ms; calls that are left then are ended with UNAVAILABLE.
+ * `stopped` is called when nothing is left; after it transport_free. A second call ends everything
+ * now.
  */
 void transport_stop(struct transport *transport,
                     int64_t grace_ms,

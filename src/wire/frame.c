@@ -1,6 +1,6 @@
 /*
- * frame: what arrives is copied only when a message is split over several pieces. Conserved: buf holds
- * less than one whole frame between two calls.
+ * frame: bytes are copied only when a message is split over several pieces. Conserved: between two
+ * calls buf has less than one whole frame.
  */
 #include "wire/frame.h"
 
@@ -12,7 +12,7 @@
 
 #define KEEP_MAX      ((size_t)16 * 1024) /* memory a cleared reader keeps */
 #define INFLATE_CHUNK ((size_t)16 * 1024)
-#define GZIP_WINDOW   (15 + 16) /* zlib's way to ask for gzip, and nothing else */
+#define GZIP_WINDOW   (15 + 16) /* tells zlib to accept gzip only */
 
 void frame_reader_init(struct frame_reader *reader, size_t message_max)
 {
@@ -91,7 +91,7 @@ int gzip_inflate(const uint8_t *data, size_t len, struct buf *out)
         if (result < 0)
             break;
         if (rc == Z_OK && z.avail_in == 0 && z.avail_out > 0)
-            break; /* it ends in the middle */
+            break; /* the input ends in the middle */
     }
     if (result == 0 && (rc != Z_STREAM_END || z.avail_in > 0))
         result = rc == Z_MEM_ERROR ? PAWL_ENOMEM : PAWL_EINVAL;
@@ -99,7 +99,7 @@ int gzip_inflate(const uint8_t *data, size_t len, struct buf *out)
     return result;
 }
 
-/* Exposes one message, inflated if it has to be. */
+/* Exposes one message, inflated if it was compressed. */
 static int frame_finish(struct frame_reader *reader,
                         const uint8_t *frame,
                         size_t len,

@@ -1,10 +1,11 @@
 /*
- * io: the bytes of one connected socket, for both ends of a connection. A read decrypts and gives plain
- * bytes to the owner; a write takes plain bytes from the owner, encrypts them and keeps what the socket
- * does not take. The owner polls the socket, and decides when to read, to write and to close.
+ * io: the bytes of one connected socket, for both ends of a connection. A read decrypts and gives
+ * plain bytes to the owner; a write takes plain bytes from the owner, encrypts them and keeps what
+ * the socket does not take. The owner polls the socket, and decides when to read, to write and to
+ * close.
  *
- * Conserved: bytes that a write left are in `unsent`, and while there are any, nothing more is taken
- * from the owner: at most one chunk waits here, and the rest waits where the owner bounds it.
+ * Conserved: bytes that a write left are in `unsent`, and while there are any, nothing more is
+ * taken from the owner: at most one chunk waits here, and the rest waits where the owner bounds it.
  *
  * Loop's thread. The owner owns the socket and the buffers; the io owns its TLS session.
  */
@@ -31,8 +32,8 @@ int io_buffers_init(struct io_buffers *buffers) MUST_CHECK;
 void io_buffers_deinit(struct io_buffers *buffers);
 
 struct io_ops {
-    /* Takes plain bytes, all of them. With TLS a first call, when the handshake is over, may have none.
-     * Negative: nothing more is wanted. */
+    /* Takes plain bytes, all of them. With TLS a first call, when the handshake is over, may
+     * have none. Negative: nothing more is wanted. */
     int (*input)(void *data, const uint8_t *bytes, size_t len);
     /* Adds plain bytes to out, about IO_CHUNK at most. Not before the handshake is over. */
     int (*output)(void *data, struct buf *out);

@@ -1,6 +1,6 @@
 /*
- * tls: one SSL_CTX a set of files. A reload makes a new one and swaps it; sessions keep the one they began with by
- * OpenSSL's own reference count.
+ * tls: one SSL_CTX for a set of files. A reload makes a new one and swaps it; sessions keep the one
+ * they began with by OpenSSL's reference count.
  */
 #include "wire/tls.h"
 
@@ -22,7 +22,7 @@
 
 struct tls {
     SSL_CTX *ctx;      /* owned */
-    char *certificate; /* this and what follows: a server's, to read them again */
+    char *certificate; /* this and the following: of a server, for a reload */
     char *key;
     char *client_authority;
 };
@@ -33,7 +33,7 @@ struct tls_session {
     BIO *out; /* owned by ssl */
     bool ready;
     char *subject;
-    unsigned long error; /* OpenSSL's number of what went wrong; 0: nothing */
+    unsigned long error; /* OpenSSL's number of the error; 0: none */
 };
 
 static int set_tls_error(struct pawl_err *err, const char *what, const char *file)
@@ -47,7 +47,7 @@ static int set_tls_error(struct pawl_err *err, const char *what, const char *fil
     return err_detail(err, "OpenSSL says: %s.", text);
 }
 
-/* h2 if the client knows it, else HTTP/1.1, else no agreement and the first bytes decide. */
+/* h2 if the client offers it, else HTTP/1.1; without agreement the first bytes decide. */
 static int alpn_cb(SSL *ssl,
                    const unsigned char **out,
                    unsigned char *out_len,
@@ -102,7 +102,8 @@ int tls_reload(struct tls *tls, struct pawl_err *err)
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_cipher_list(ctx, CIPHERS_TLS2);
     SSL_CTX_set_alpn_select_cb(ctx, alpn_cb, NULL);
-    /* A session that is taken up again would skip the client's certificate of today's authority. */
+    /* A resumed session would skip the check of the client's certificate against today's
+     * authority. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
     int rc = load(tls, ctx, err);
@@ -139,7 +140,7 @@ int tls_new(const struct tls_options *options, struct tls **ret_tls, struct pawl
     return 0;
 }
 
-/* Whom we trust, and who we are. */
+/* The authorities to trust, and the certificate to show. */
 static int load_client(const struct tls_client_options *options, SSL_CTX *ctx, struct pawl_err *err)
 {
     const char *key = options->key ? options->key : options->certificate;
@@ -178,7 +179,7 @@ int tls_client_new(const struct tls_client_options *options,
     SSL_CTX_set_cipher_list(tls->ctx, CIPHERS_TLS2);
     SSL_CTX_set_verify(tls->ctx, SSL_VERIFY_PEER, NULL);
     int rc = load_client(options, tls->ctx, err);
-    /* 0 is success, for this one function. */
+    /* this function returns 0 on success */
     if (rc == 0 && SSL_CTX_set_alpn_protos(tls->ctx, (const uint8_t *)ALPN_H2, 3) != 0)
         rc = err_set(err, PAWL_ENOMEM, "no memory for TLS");
     if (rc < 0) {
@@ -247,7 +248,7 @@ struct tls_session *tls_session_connect(struct tls *tls, const char *host)
 
     if (!session)
         return NULL;
-    /* A certificate names an address or a host; only a host is announced to the server. */
+    /* A certificate names an address or a host; only a host is sent to the server (SNI). */
     bool numeric = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session->ssl), host) == 1;
     if (!numeric && (SSL_ctrl(session->ssl,
                               SSL_CTRL_SET_TLSEXT_HOSTNAME,

@@ -1,6 +1,6 @@
 /*
- * wire: the walk reads keys and lengths only, and looks into strings and messages that the descriptor knows.
- * Fields it does not know are skipped, so that a newer client can talk to an older server.
+ * wire: the walk reads keys and lengths only, and looks into strings and messages that the
+ * descriptor knows. Unknown fields are skipped, so that a newer client can talk to an older server.
  */
 #include "wire/wire.h"
 
@@ -40,7 +40,8 @@ static bool skip(struct cursor *c, uint64_t n)
     return true;
 }
 
-/* Length of the character at text, 0 when there is none. The table of the Unicode standard, by first byte. */
+/* Length of the UTF-8 character at text, 0 if it is not valid. The table of the Unicode
+ * standard, by first byte. */
 static size_t char_len(const uint8_t *text, size_t left)
 {
     uint8_t a = text[0];
@@ -147,7 +148,7 @@ check(const ProtobufCMessageDescriptor *type, struct cursor c, int depth, struct
                 return rc;
             break;
         }
-        default: /* groups, and what does not exist */
+        default: /* groups, and unknown wire types */
             break;
         }
         if (!whole)
@@ -182,7 +183,7 @@ static void *allocator_alloc(void *data, size_t size)
 
 static void allocator_free(void *data, void *p)
 {
-    (void)data; /* the arena forgets everything at once */
+    (void)data; /* the arena is freed as a whole */
     (void)p;
 }
 

@@ -1,4 +1,5 @@
-/* accept: the calls that wait, gathering them into flushes, and what to do when one fails. */
+/* accept: the line of calls that wait, gathering calls into flushes, and what follows when a
+ * flush fails. */
 #include "serve/api/accept.h"
 
 #include <assert.h>
@@ -10,9 +11,9 @@
 #include "serve/api/accept_internal.h"
 #include "store/statements.h"
 
-#define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* tags of a thousand jobs, amply */
+#define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* enough for the tags of a thousand jobs */
 
-/* --- one call -------------------------------------------------------------------------------------------------------- */
+/* ── one call ── */
 
 struct accept_item *accept_item_new(size_t n)
 {
@@ -135,7 +136,7 @@ void accept_item_reply(struct accept_item *item)
         rpc_reply(call, &response.base);
 }
 
-/* --- the line -------------------------------------------------------------------------------------------------------- */
+/* ── the line ── */
 
 static void leave(struct accept *accept, struct accept_item *item)
 {
@@ -206,15 +207,15 @@ void accept_add(struct accept *accept, struct rpc_call *call, struct accept_item
     accept->stats.waiting++;
     accept->stats.waiting_bytes += bytes;
     rpc_hold(call, &item_ops, item);
-    /* Not here: others that arrive in this turn of the loop come along. */
+    /* The flush starts later: calls that arrive in this turn of the loop join it. */
     uv_prepare_start(&accept->before, on_before);
     uv_check_start(&accept->after, on_after);
 }
 
-/* --- flushes ----------------------------------------------------------------------------------------------------------- */
+/* ── flushes ── */
 
-/* Moves what fits into one flush from the line into the flush. Those that were refused together are not mixed with
- * others; a key that is in flush already waits for that to end. */
+/* Moves calls from the line into the flush, as many as fit. Calls that were refused together are
+ * not mixed with others; a call whose key is in another flush waits for that flush to end. */
 static void gather(struct accept *accept, struct flush *flush)
 {
     size_t most = 0;
@@ -241,7 +242,7 @@ static void gather(struct accept *accept, struct flush *flush)
     }
 }
 
-/* Its keys are free for others. Items are still there. */
+/* Frees the keys of the flush for other calls. The items stay. */
 static void flush_release(struct flush *flush)
 {
     for (size_t i = 0; i < flush->n; i++) {
@@ -301,7 +302,7 @@ static void committed(struct flush *flush, const struct batch_end *end)
     }
 }
 
-/* The database objects to what we sent, rather than to us or to the moment. */
+/* The database objects to the data that was sent, not to the server or to the moment. */
 static bool is_about_the_jobs(const struct batch_end *end)
 {
     int code = end->err->code;
@@ -313,7 +314,7 @@ static bool is_about_the_jobs(const struct batch_end *end)
            code != PAWL_EFULL;
 }
 
-/* One of them is to blame: those before and behind the middle go separate ways. */
+/* One item is to blame: the two halves are sent separately. */
 static void split(struct flush *flush)
 {
     flush->accept->stats.splits++;
@@ -323,13 +324,14 @@ static void split(struct flush *flush)
     }
 }
 
-/* The one that is to blame. */
+/* The item that is to blame. */
 static void refuse(struct accept_item *item, const struct batch_end *end)
 {
     const struct pawl_err *err = end->err;
     struct rpc_call *call = item->call;
 
-    /* One that is uncertain may be held up by its own transaction, which the server has not given up yet. */
+    /* An uncertain item may wait for a lock of its own earlier transaction, which PostgreSQL has
+     * not yet ended. */
     if (strcmp(err->sqlstate, "55P03") == 0 && !item->uncertain)
         accept_item_fail(item,
                          RPC_ABORTED,
@@ -367,7 +369,8 @@ static void give_up(struct accept_item *item, const struct pawl_err *err)
                      err->hint);
 }
 
-/* All of them, for a reason that is none of theirs. When the database cannot be reached, that goes for those in line, too. */
+/* Ends all items for a reason that is not theirs. When the database cannot be reached, the calls
+ * in line end, too. */
 static void give_up_all(struct flush *flush, const struct batch_end *end)
 {
     struct accept *accept = flush->accept;
@@ -382,7 +385,7 @@ static void give_up_all(struct flush *flush, const struct batch_end *end)
     }
 }
 
-/* Those that can be asked again are; the answer for the others is that nobody knows. */
+/* Items that can be sent again are; the other calls are told that the end is unknown. */
 static void lost(struct flush *flush, bool unknown, bool unconfirmed)
 {
     struct accept *accept = flush->accept;
@@ -430,7 +433,7 @@ void flush_ended(void *data, const struct batch_end *end)
         accept_send(accept);
 }
 
-/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ── beginning and end ── */
 
 struct accept *accept_new(const struct accept_options *options)
 {

@@ -1,7 +1,7 @@
 /*
- * accept_flight: one flush: the statements that carry its jobs, and what their rows say. Calls are
- * taken in their order; those with plain jobs only go into one statement, the others into another, and the rows are read by
- * the same walk.
+ * accept_flush: one flush: the statements that carry its jobs, and what their rows say. Calls are
+ * taken in order; calls with plain jobs only go into one statement, the others into a second one,
+ * and the rows are read by the same walk.
  */
 #include <assert.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "store/job_once.h"
 #include "store/statements.h"
 
-/* All jobs of a call are in one statement, so that they stay in the order of the call. */
+/* All jobs of a call go into one statement, so that they keep the order of the call. */
 static bool is_plain(const struct accept_item *item)
 {
     for (size_t i = 0; i < item->n; i++) {
@@ -97,7 +97,7 @@ static bool fill_once(struct flush *flush, struct batch *batch)
     }
     flush->n_plain = 0;
     flush->n_rich = n;
-    /* Also without a key: the answer is then always the third. */
+    /* Sent also without keys, so that the jobs are always in the third result. */
     params = batch_add(batch, STMT(enqueue_key_take));
     if (params == NULL)
         return false;
@@ -123,7 +123,7 @@ bool flush_start(struct flush *flush)
     return true;
 }
 
-/* --- what came of it ----------------------------------------------------------------------------------------------- */
+/* ── what came of it ── */
 
 static void read_plain(struct flush *flush, const struct batch_end *end)
 {
@@ -134,7 +134,8 @@ static void read_plain(struct flush *flush, const struct batch_end *end)
     size_t at_plain = 0;
     size_t at_rich = 0;
 
-    /* A trigger or a rule of somebody's on our table: then nobody knows which is whose. */
+    /* Somebody's trigger or rule on our table changed the number of rows: no row can be matched
+     * to a job. */
     if ((plain != NULL && (size_t)PQntuples(plain) != flush->n_plain) ||
         (rich != NULL && (size_t)PQntuples(rich) != flush->n_rich))
         return;
@@ -145,7 +146,7 @@ static void read_plain(struct flush *flush, const struct batch_end *end)
     for (size_t i = 0; i < flush->n; i++) {
         struct accept_item *item = flush->items[i];
 
-        /* What its texts point to may be gone with its call; that they were there is not. */
+        /* The texts of a call that is gone are gone, but the fact that they were there is not. */
         bool from_plain = is_plain(item);
 
         for (size_t j = 0; j < item->n; j++) {
@@ -158,7 +159,8 @@ static void read_plain(struct flush *flush, const struct batch_end *end)
     }
 }
 
-/* Rows of one key stand together, so the one found last is nearly always the one. */
+/* Rows of one key stand together, so the last item that was found is nearly always the right
+ * one. */
 static struct accept_item *find_key(const struct flush *flush, const struct uuid *key, size_t *hint)
 {
     for (size_t k = 0; k < flush->n; k++) {
@@ -180,7 +182,7 @@ static void read_once(struct flush *flush, const struct batch_end *end)
     size_t at = 0;
     size_t hint = 0;
 
-    /* Where each job of the statement belongs: ids doubles as that table. */
+    /* `ids` is first the table of where each job of the statement belongs. */
     memset(a->ids, 0, sizeof(a->ids));
     for (int row = 0; row < PQntuples(rows); row++) {
         struct job_once once;

@@ -1,4 +1,5 @@
-/* access: rows into entries; an entry stays the same object as long as its token is valid, so that calls may point to it. */
+/* access: rows into entries. An entry stays the same object as long as its token is valid, so
+ * that calls may point to it. */
 #include "serve/api/access.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static unsigned scopes_of(const char *text)
     return scopes;
 }
 
-/* Takes the row over into the entry. */
+/* Copies the row into the entry. */
 static int fill(struct access *access, const struct access_view *view, int64_t now_us)
 {
     size_t name_len = strlen(view->name) + 1;
@@ -101,7 +102,7 @@ static int take(struct access_table *table, const struct access_view *view, int6
     return rc;
 }
 
-/* The map must not change while it is walked, so each round takes one out. */
+/* The map must not change while it is walked, so each round removes one entry. */
 static void drop(struct access_table *table,
                  bool (*gone)(const struct access *access, int64_t now_us),
                  int64_t now_us,

@@ -1,4 +1,4 @@
-/* api: the two services put together: their methods, connections and numbers. */
+/* api: the two services put together: methods, connections and metrics. */
 #include "serve/api/api.h"
 
 #include <stdlib.h>
@@ -29,9 +29,9 @@ static const struct rpc_method queue_methods[] = {
     METHOD("Stats", stats, api_stats),
 };
 
-/* --- numbers ----------------------------------------------------------------------------------------------------------- */
+/* ── numbers ── */
 
-/* X(field, type, help); the metric is pawl_enqueue_<field>, with _total behind a counter. */
+/* X(field, type, help); the metric is pawl_enqueue_<field>, followed by _total for a counter. */
 #define ACCEPT_METRICS(X)                                                                      \
     X(calls, "counter", "_total", "Enqueue calls whose jobs were committed.")                  \
     X(jobs, "counter", "_total", "Jobs that were accepted.")                                   \
@@ -62,7 +62,7 @@ static void collect(struct buf *out, void *data)
     auth_metrics(api->auth, out);
 }
 
-/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ── beginning and end ── */
 
 static void free_api(struct api *api)
 {

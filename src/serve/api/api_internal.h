@@ -10,12 +10,12 @@
 
 struct api {
     struct api_options options;
-    struct auth *auth; /* NULL: everybody may everything */
+    struct auth *auth; /* NULL: every call is allowed */
     struct checker checker;
     struct accept *plain;
     struct accept *once;
-    struct conn *calls;    /* what is quick */
-    struct probe probe; /* on it */
+    struct conn *calls; /* for calls that are quick */
+    struct probe probe; /* uses the connection `calls` */
     struct conn *look;  /* ListJobs and Stats, which may read much */
     struct rpc_service jobs;
     struct rpc_service queues;

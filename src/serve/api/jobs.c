@@ -1,6 +1,7 @@
 /*
- * jobs: JobService but for Enqueue. A token that is for some queues only does not see jobs of others: about those it hears what
- * it would hear about jobs that do not exist. A job's queue never changes, so it is looked up first, where it matters.
+ * jobs: JobService except for Enqueue. A token for some queues does not see jobs of other queues:
+ * for such a job the answer is the same as for a job that does not exist. The queue of a job never
+ * changes, so it is looked up first, where it matters.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #define LIST_LIMIT_MAX     1000
 #define LIST_TAGS_MAX      PAWL_TAGS_MAX
 #define REASON_MAX         1000
-#define SIGNAL_BYTES_MAX   (1024 * 1024) /* of a signal's payload, as pawl.signal has it */
+#define SIGNAL_BYTES_MAX   (1024 * 1024) /* of a signal's payload; pawl.signal has the same limit */
 #define SIGNAL_KEY_BYTES   1024
 
 #define NO_SUCH_JOB        "there is no job %lld. Hint: It never was, or was finished and is forgotten."
@@ -35,7 +36,7 @@ static bool id_is_refused(struct rpc_call *call, int64_t id, const char *field)
     return true;
 }
 
-/* --- GetJob ------------------------------------------------------------------------------------------------------------ */
+/* ── GetJob ── */
 
 static void got_job(struct transaction *tx, const struct batch_end *end)
 {
@@ -74,7 +75,7 @@ void api_get_job(struct rpc_call *call, const ProtobufCMessage *message, void *d
     transaction_send(tx, got_job);
 }
 
-/* --- ListJobs ---------------------------------------------------------------------------------------------------------- */
+/* ── ListJobs ── */
 
 static void listed(struct transaction *tx, const struct batch_end *end)
 {
@@ -108,7 +109,7 @@ static void listed(struct transaction *tx, const struct batch_end *end)
     rpc_reply(tx->call, &response.base);
 }
 
-/* Where the last page ended; false: it is none of ours. */
+/* Where the last page ended; false: the text is no page token of ours. */
 static bool page_parse(const char *text, int64_t *ret_before)
 {
     char *end;
@@ -188,7 +189,7 @@ void api_list_jobs(struct rpc_call *call, const ProtobufCMessage *message, void 
     transaction_send(tx, listed);
 }
 
-/* --- Signal ------------------------------------------------------------------------------------------------------------ */
+/* ── Signal ── */
 
 static void signalled(struct transaction *tx, const struct batch_end *end)
 {
@@ -223,7 +224,8 @@ static bool signal_is_refused(struct rpc_call *call, const Pawl__V1__SignalReque
     return err.code < 0;
 }
 
-/* What somebody's open transaction has locked is not waited for: others stand behind it. */
+/* The call does not wait for a row that somebody's open transaction has locked: other calls
+ * would wait behind it. */
 static void set_lock_timeout(struct transaction *tx)
 {
     tx_lock_timeout_bind(batch_add(tx->batch, STMT(tx_lock_timeout)), TRANSACTION_LOCK_TIMEOUT);
@@ -251,7 +253,7 @@ static bool signal_bind(struct transaction *tx, const Pawl__V1__SignalRequest *r
     return true;
 }
 
-/* Its queue is one that the client may see. */
+/* The client may see the queue of the job. */
 static void signal_seen(struct transaction *tx, const struct batch_end *end)
 {
     const struct api *api = tx->data;
@@ -264,7 +266,7 @@ static void signal_seen(struct transaction *tx, const struct batch_end *end)
     else if (!transaction_again(tx, signalled))
         no_memory(tx->call);
     else if (!signal_bind(tx, request)) {
-        /* The batch is freed with it. */
+        /* The batch is freed with the transaction. */
         no_memory(tx->call);
         tx->call = NULL;
     }
@@ -292,7 +294,7 @@ void api_signal(struct rpc_call *call, const ProtobufCMessage *message, void *da
         transaction_refuse(tx, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
 }
 
-/* --- Cancel ------------------------------------------------------------------------------------------------------------ */
+/* ── Cancel ── */
 
 static void answer_of(const struct job_cancelled *row, Pawl__V1__CancelAnswer *answer)
 {
@@ -319,7 +321,7 @@ static void cancelled(struct transaction *tx, const struct batch_end *end)
     Pawl__V1__CancelAnswer *answers = arena_new_array(&tx->arena, n, Pawl__V1__CancelAnswer);
 
     response.answers = arena_new_array(&tx->arena, n, Pawl__V1__CancelAnswer *);
-    if (answers == NULL || response.answers == NULL) { /* it is committed */
+    if (answers == NULL || response.answers == NULL) { /* the cancel is committed */
         rpc_end_unknown(tx->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;
     }
@@ -368,7 +370,7 @@ static bool cancel_bind(struct transaction *tx,
     return true;
 }
 
-/* Only those whose queue the client may see; for it the others do not exist. */
+/* Only jobs in queues that the client may see; the others do not exist for it. */
 static void cancel_seen(struct transaction *tx, const struct batch_end *end)
 {
     const struct api *api = tx->data;

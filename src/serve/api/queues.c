@@ -20,7 +20,7 @@ static bool queue_is_refused(struct rpc_call *call, const char *queue)
     return true;
 }
 
-/* All queues are for tokens without restriction. */
+/* All queues: only for a token without a restriction to queues. */
 static bool may_hold(struct api *api, struct rpc_call *call, const char *queue)
 {
     if (strcmp(queue, QUEUE_ALL) != 0 || auth_sees_all(api->auth, call))
@@ -87,7 +87,7 @@ void api_resume_queue(struct rpc_call *call, const ProtobufCMessage *message, vo
     transaction_send(tx, resumed);
 }
 
-/* --- Stats ------------------------------------------------------------------------------------------------------------- */
+/* ── Stats ── */
 
 struct stats_answer {
     struct arena *arena;
@@ -143,7 +143,7 @@ static void stats_counted(struct transaction *tx, const struct batch_end *end)
         response->queues[response->n_queues] = view_queue(&queue, &tx->arena);
         answer.failed = response->queues[response->n_queues++] == NULL;
     }
-    /* Who serves other queues is not for a token that may not see them. */
+    /* Workers of other queues are not shown to a token that may not see those queues. */
     if (!answer.failed && api->options.workers != NULL && auth_sees_all(api->auth, tx->call))
         api->options.workers(api->options.data, add_worker, &answer);
     response->uptime_ms = (clock_mono_us(&clock_system) - api->started_us) / US_PER_MS;

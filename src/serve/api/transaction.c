@@ -1,4 +1,4 @@
-/* ask: a held call and its batch; whichever ends first forgets the other. */
+/* transaction: a held call and its batch; whichever ends first forgets the other. */
 #include "serve/api/transaction.h"
 
 #include <assert.h>
@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AFTER_CALL_MS \
-    20 /* the transport says that a deadline has passed; then the statement is cancelled */
+#define AFTER_CALL_MS 20 /* after the call's own deadline, which the transport reports first */
 #define TRANSACTION_ARENA_MAX \
-    ((size_t)64 * 1024 * 1024) /* a page of jobs, or one with the largest payload */
+    ((size_t)64 * 1024 * 1024) /* enough for a page of jobs, or one job with the largest payload */
 
 static void transaction_free(struct transaction *tx)
 {
@@ -23,7 +22,7 @@ static void transaction_gone(struct rpc_call *call, void *data)
     struct transaction *tx = data;
 
     (void)call;
-    tx->call = NULL; /* the batch's end frees it */
+    tx->call = NULL; /* the end of the batch frees the transaction */
 }
 
 static const struct rpc_call_ops transaction_ops = {.gone = transaction_gone};
@@ -105,7 +104,7 @@ static void say_why_not(struct transaction *tx, const struct batch_end *end)
                 err->message);
         break;
     default:
-        /* What the server's database user may not do, or what its schema lacks, is no fault of the client's. */
+        /* Missing rights or a missing schema are the server's fault, not the client's. */
         if (err->code == PAWL_EDENIED || err->code == PAWL_ESCHEMA)
             rpc_end(call, RPC_UNAVAILABLE, "the server's database: %s", err->message);
         else
@@ -122,7 +121,7 @@ static void on_end(void *data, const struct batch_end *end)
     else if (tx->call != NULL)
         tx->answer(tx, end);
     if (tx->batch != NULL && tx->call != NULL)
-        transaction_send(tx, tx->answer); /* it asks again */
+        transaction_send(tx, tx->answer); /* transaction_again was called */
     else
         transaction_free(tx);
 }

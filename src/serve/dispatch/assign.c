@@ -1,4 +1,5 @@
-/* assign: claimed jobs as messages. What a machine's step is shown comes as JSON and is cut up, never converted. */
+/* assign: claimed jobs as messages. The signals and children of a machine come as JSON, whose
+ * values are copied as they are. */
 #include <stdlib.h>
 
 #include "core/json_walk.h"
@@ -24,7 +25,7 @@ static int64_t to_int(struct json_span value)
     return strtoll(value.data, NULL, 10);
 }
 
-/* A string's text; "" for null, or for what is none. */
+/* The text of a string; "" for null and for any other value. */
 static char *to_text(struct json_span value, struct arena *arena)
 {
     const char *text = NULL;
@@ -162,7 +163,7 @@ int stream_assign(struct stream *stream, struct stream_run *const *runs, size_t 
     arena_clear(&d->scratch);
     for (size_t i = 0; i < n; i++) {
         if (fill(&jobs[i], runs[i], &d->scratch) < 0) {
-            stream->broken = d->any_broken = true; /* nobody would say that it may go on */
+            stream->broken = d->any_broken = true; /* no `writable` would follow */
             return PAWL_ENOMEM;
         }
         jobs[i].lease_until_us = until_us;

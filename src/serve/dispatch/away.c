@@ -1,7 +1,8 @@
 /*
- * away: jobs between servers. Those whose workers left (held_put), those that workers bring along (held_take), and
- * reports of jobs that another server claimed (job_held, then the coordinator's own settle). One transaction is under
- * way at a time, and what comes meanwhile shares the next: a thousand workers that come over at once cost a few.
+ * away: jobs between servers: jobs whose workers left (held_put), jobs that workers bring along
+ * (held_take), and reports of jobs that another server claimed (job_held, then the coordinator's
+ * settle). One transaction is under way at a time, and work that comes meanwhile shares the next: a
+ * thousand workers that come over at once cost a few transactions.
  */
 #include <stdlib.h>
 
@@ -36,8 +37,8 @@ static int64_t left_ms(const struct dispatch *d, const struct stream_run *run)
     return gone_ms < lease_ms ? lease_ms - gone_ms : 0;
 }
 
-/* Not at once: its worker may be back in a moment, or say that it never saw it. What it lost by its silence is
- * everybody's. Steady clock when that is over. */
+/* When a leaving run is written to pawl.held, by the steady clock. Not at once: the worker may
+ * come back, or say that the job never arrived. A run whose lease is over is due now. */
 static int64_t due_us(const struct dispatch *d, const struct stream_run *run)
 {
     int64_t share_us = d->options.lease_ms * US_PER_MS / LINGER_SHARE;
@@ -52,7 +53,8 @@ static void on_lingered(uv_timer_t *timer)
     (void)timer; /* the turn that follows sends it */
 }
 
-/* Whether the first of them, and so any, is due; else somebody looks again when it is. */
+/* Whether the first leaving run is due, and so whether any is; otherwise the timer is set for
+ * it. */
 static bool any_due(struct dispatch *d)
 {
     const struct list *leaving = &d->streams.leaving;
@@ -98,7 +100,8 @@ static bool add_leaving(struct dispatch *d, struct batch *batch)
     return true;
 }
 
-/* A lease that is not over stands for them: what was left of it here, or their workers were heard by another server. */
+/* pawl.held has a lease for these runs that is not over: the rest of the lease here, or one that
+ * another server gave the worker. */
 static void mark_kept(struct dispatch *d, const PGresult *r)
 {
     for (int row = 0; row < PQntuples(r); row++) {
@@ -108,14 +111,15 @@ static void mark_kept(struct dispatch *d, const PGresult *r)
         if (run == NULL || !run->on_its_way)
             continue;
         run->kept = id > 0;
-        if (id < 0) { /* somebody else holds it: it stays on the list, for the next time */
+        if (id < 0) { /* another transaction has the row: the run stays on the list */
             run->on_its_way = false;
             uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
         }
     }
 }
 
-/* Only those that are still on the list: others were reported meanwhile, and may be gone. r NULL: not committed. */
+/* Only runs that are still on the list: others were reported meanwhile and may be freed. r NULL:
+ * not committed. */
 static void on_put(struct dispatch *d, const PGresult *r)
 {
     if (r != NULL)
@@ -216,7 +220,7 @@ static bool add_lookups(struct dispatch *d, struct batch *batch)
         held != NULL ? arena_new_array(held->arena, BATCH_MAX, struct held_job) : NULL;
     size_t n = 0;
 
-    /* That a job was settled is answered only when it is sure to last. */
+    /* A report is answered as settled only when that commit is confirmed. */
     if (jobs == NULL || reported == NULL || batch_add(batch, STMT(tx_confirm)) == NULL)
         return false;
     while (n < BATCH_MAX && !list_empty(&d->lookups)) {
@@ -236,7 +240,8 @@ struct found {
     struct job_reported reported;
 };
 
-/* Held ones are adopted by the coordinator; false: no memory, and it is as if the database had said nothing. */
+/* The coordinator adopts the rows of job_held. False: no memory, handled as a database that did
+ * not answer. */
 static bool adopt(struct dispatch *d, const struct batch_end *end, size_t at, struct found *found)
 {
     const PGresult *r = end->results[at];
@@ -344,7 +349,7 @@ void away_turn(struct dispatch *d)
         return;
     batch = batch_new(d->conn);
     if (batch == NULL || !fill(d, batch)) {
-        /* No memory: those who wait are told, and the others wait on. */
+        /* No memory: calls that wait are told, leaving runs wait on. */
         batch_free(batch);
         d->leaving_sent = d->takes_sent = d->lookups_sent = false;
         end_takes(d, false);

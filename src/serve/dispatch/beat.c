@@ -1,5 +1,6 @@
-/* beat: Heartbeat. Leases of runs here are kept in memory, and the coordinator renews their claims; those of other
- * servers' claims are renewed in the database, those of many workers in one statement. */
+/* beat: Heartbeat. The leases of runs here are in memory, and the coordinator renews their
+ * claims. Leases of jobs that other servers claimed are renewed in the database, those of many
+ * workers in one statement. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ struct beat {
     struct dispatch *d;
     struct rpc_call *call;
     struct take *take; /* under way; NULL: none */
-    int64_t *lost;     /* owned, like what follows */
+    int64_t *lost;     /* owned, like the next */
     int64_t *cancelled;
     size_t n_lost;
     size_t n_cancelled;
@@ -83,7 +84,7 @@ static void answer(struct beat *beat)
     beat_free(beat);
 }
 
-/* The stream here of the worker who says this; NULL: it is elsewhere. */
+/* The stream of this worker at this server; NULL: its stream is elsewhere. */
 static struct stream *stream_of(const struct beat *beat, const struct take *take)
 {
     const void *client = rpc_call_client(beat->call);
@@ -120,7 +121,8 @@ static void on_taken(struct take *take, bool known)
             beat->lost[beat->n_lost++] = job->id;
             continue;
         }
-        /* It takes a credit where its worker has its stream. It was forgotten there when heartbeats went elsewhere for a lease. */
+        /* The job takes a credit of its worker's stream. That was forgotten here when the
+         * heartbeats of a whole lease went to another server. */
         if (stream != NULL && streams_find(&beat->d->streams, job->id) == NULL)
             streams_add_away(&beat->d->streams, job->id, stream, &job->ticket);
         if (take->answers[i] == TAKE_CANCELLED)
@@ -141,14 +143,14 @@ static void on_gone(struct rpc_call *call, void *data)
 
 static const struct rpc_call_ops beat_ops = {.gone = on_gone};
 
-/* One that is here: true. */
+/* True: the run is here, and its sign of life is noted. */
 static bool
 note_alive(struct beat *beat, const Pawl__V1__RunningJob *job, const struct ticket *ticket)
 {
     struct stream_run *run = dispatch_find(beat->d, job->job_id, ticket);
 
     if (run != NULL && run->state == RUN_AWAY)
-        run->seen_us = dispatch_now_us(); /* whether it holds is for the database to say */
+        run->seen_us = dispatch_now_us(); /* the database decides whether the lease holds */
     if (run != NULL)
         run->named = beat->d->naming;
     if (run == NULL || run->state == RUN_AWAY || (run->state == RUN_LEAVING && run->on_its_way))
@@ -239,7 +241,7 @@ void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *message, vo
         else if (!note_alive(beat, request->running[i], &ticket))
             take_add(take, request->running[i]->job_id, &ticket);
     }
-    if (request->left_stream) /* else an assignment may have crossed it */
+    if (request->left_stream) /* otherwise an assignment may be on its way */
         dispatch_all_named(d, request->worker_id, rpc_call_client(call));
     for (size_t i = 0; i < request->n_progress; i++)
         note_progress(beat, take, request->progress[i]);

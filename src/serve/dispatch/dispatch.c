@@ -1,4 +1,4 @@
-/* dispatch: its life, from new to free, and its numbers. */
+/* dispatch: life from new to free, and metrics. */
 #include "serve/dispatch/dispatch.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "store/statements.h"
 
 #define TICK_MS           1000
-#define LEAVE_MS          5000 /* after the last stream, for leases to be written */
+#define LEAVE_MS          5000 /* after the last stream, to write leases to pawl.held */
 #define SCRATCH_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
 /* ── what the parts share ── */
@@ -27,7 +27,7 @@ dispatch_find(const struct dispatch *d, int64_t job_id, const struct ticket *tic
 {
     struct stream_run *run = streams_find(&d->streams, job_id);
 
-    /* What was never sent has no ticket: a row of zeros is none. */
+    /* A run that was never sent has no ticket: a row of zeros must not match. */
     if (run == NULL || (run->state == RUN_FRESH && run->steps == 0) ||
         memcmp(&run->ticket, ticket, sizeof(*ticket)) != 0)
         return NULL;
@@ -62,7 +62,7 @@ void dispatch_all_named(struct dispatch *d, const char *worker, const void *clie
     LIST_FOREACH_SAFE(link, after, &d->streams.leaving) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
-        /* One that is still on a stream has arrived, long since: only nothing was heard of it. */
+        /* A run that is still on a stream has arrived long ago, and is only silent. */
         if (run->stream == NULL && !run->on_its_way && run->named != d->naming &&
             run->worker != NULL && run->client == client && strcmp(run->worker, worker) == 0)
             streams_never_arrived(&d->streams, run);
@@ -81,13 +81,13 @@ static void on_state(void *data, enum conn_state state, const struct pawl_err *e
     struct dispatch *d = data;
 
     (void)err;
-    /* Without LISTEN nobody else says so. */
+    /* Notifications before LISTEN are lost, so the wishes are read once. */
     if (state == CONN_READY)
         wish_on_notify(d, NULL, NULL);
 }
 
-/* Streams that nothing can be sent on; those that were to end when nothing is due; and, when the server stops, those of workers that
- * have nothing left. */
+/* Ends streams on which nothing can be sent, until_empty streams for which nothing is due, and,
+ * when the server stops, streams of workers that have no job. */
 static void end_idle(struct dispatch *d)
 {
     struct stream *stream = streams_next(&d->streams, NULL);
@@ -264,7 +264,7 @@ static void end_all(struct dispatch *d)
         stream_end(stream, RPC_UNAVAILABLE, "the server stops; connect again");
 }
 
-/* The database is away: what left is left to the leases of its claims. */
+/* The database is away: jobs that left keep the leases of their claims. */
 static void on_left_too_late(uv_timer_t *timer)
 {
     tell_drained(timer->data);
@@ -286,7 +286,7 @@ void dispatch_drain(struct dispatch *d, int64_t grace_ms, void (*drained)(void *
     d->drained_data = data;
     while ((stream = streams_next(&d->streams, stream)) != NULL)
         stream_tell_drain(stream, "the server stops", true);
-    /* The tick is not needed any more: what expires now expires in the database. */
+    /* Runs are not checked any more: from now on leases expire in the database. */
     uv_timer_start(&d->tick, on_grace_over, (uint64_t)grace_ms, 0);
     dispatch_check_drained(d);
 }

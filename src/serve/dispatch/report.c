@@ -1,7 +1,8 @@
 /*
- * report: ReportResult. Each report is for a run here, for one that another server claimed, or for nothing any more. The
- * call is answered when all its outcomes are committed, or known to count for nothing. Conserved: each item is closed
- * exactly once; an item that waits is on the list of one run, or in one lookup.
+ * report: ReportResult. Each report is for a run here, for a job that another server claimed, or
+ * for no claim any more. The call is answered when each outcome is committed or known to have no
+ * effect. Conserved: each item is closed exactly once; an item that waits is on the list of one
+ * run, or in one lookup.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,10 @@
 typedef Pawl__V1__ReportResultRequest Request;
 typedef Pawl__V1__ReportResultResponse Response;
 
-/* Those who wait for what becomes of a run. */
+/* The reports that wait until a run is settled. */
 struct waiters {
     struct list items;
-    char *shown; /* owned: what the run's machine points to */
+    char *shown; /* owned: machine.shown of an adopted run */
 };
 
 /* ── answering ── */
@@ -54,7 +55,7 @@ static void reply(struct report_call *owner)
     call_free(owner);
 }
 
-/* Known now. Replies when it was the last. */
+/* The answer is known. Replies when the item was the last. */
 static void item_close(struct report_item *item,
                        Pawl__V1__ItemStatus status,
                        Pawl__V1__JobState state,
@@ -144,7 +145,8 @@ static void close_no_memory(struct report_item *item)
     close_err(item, &err);
 }
 
-/* A worker's token may be for some queues only; so are the children of what it runs. */
+/* A worker's token may be for some queues only; then the children of its jobs must be in these
+ * queues, too. */
 static bool may_spawn(const struct dispatch *d,
                       const struct report_item *item,
                       const char *queue,
@@ -211,15 +213,15 @@ static void look_up(struct dispatch *d, struct report_item *item, const struct t
 }
 
 /*
- * One without an effect is asked for once more: the same outcome may have been committed before, by a server that did not live to
- * say so.
+ * A report without an effect is looked up once more: a server that ended before it answered may
+ * have committed the same outcome.
  */
 void report_settled(struct dispatch *d, struct stream_run *run, const char *state)
 {
     struct waiters *waiters = run->waiters;
 
     if (waiters == NULL)
-        return; /* released by us */
+        return; /* the server released the run */
     if (state != NULL)
         remember(d, run, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state));
     run->waiters = NULL;
@@ -242,7 +244,7 @@ void report_settled(struct dispatch *d, struct stream_run *run, const char *stat
     free(waiters);
 }
 
-/* The ids of the signals that the step was shown, as the worker says; it knows best. */
+/* The ids of the signals that the step was shown, as the worker names them. */
 static int show(struct run *run, const Pawl__V1__Report *report, struct waiters *waiters)
 {
     struct machine *machine = (struct machine *)(uintptr_t)run->job.machine;
@@ -251,7 +253,7 @@ static int show(struct run *run, const Pawl__V1__Report *report, struct waiters 
     if (machine == NULL)
         return 0;
     machine->shown = NULL;
-    machine->seen = 0; /* whatever came: it is looked at once more */
+    machine->seen = 0; /* so that signals that came since are looked at */
     if (report->n_signal_ids == 0)
         return 0;
     buf_init(&out, 64 * 1024);
@@ -266,7 +268,7 @@ static int show(struct run *run, const Pawl__V1__Report *report, struct waiters 
     return 0;
 }
 
-/* Adopted, so it must be finished, whatever happens. */
+/* An adopted run must be finished in any case. */
 static void finish_adopted(struct dispatch *d, struct run *run, const struct outcome *outcome)
 {
     struct hands *hands = &d->streams.hands;
@@ -274,7 +276,7 @@ static void finish_adopted(struct dispatch *d, struct run *run, const struct out
     hands->finished(hands->finished_data, run, outcome);
 }
 
-/* Nobody is there to be answered, or it makes no sense: without a token it changes nothing. */
+/* The caller is gone, or the report is not valid: without a token the settle changes nothing. */
 static void drop_adopted(struct dispatch *d, struct run *run)
 {
     memset(&run->job.token, 0, sizeof(run->job.token));
@@ -290,7 +292,7 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
     struct pawl_err err = {0};
     struct stream_run *mine;
 
-    /* The same report came twice, and the first has been found already. */
+    /* The same report came twice, and the first lookup has adopted the job already. */
     if (known != NULL && known->state == RUN_REPORTED && item != NULL && wait_for(known, item)) {
         item->lookup = NULL;
         drop_adopted(d, run);
@@ -322,7 +324,7 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
     finish_adopted(d, run, &outcome);
 }
 
-/* Whether an outcome may have led there. */
+/* Whether this outcome may have led to the state. */
 static bool leads_to(const Pawl__V1__Report *report, const char *state)
 {
     switch (report->outcome_case) {
@@ -357,7 +359,8 @@ void report_not_found(struct dispatch *d,
     }
     if (away != NULL && away->state == RUN_AWAY)
         streams_forget_away(&d->streams, away);
-    /* Whoever has no ticket for it learns nothing of a job that its access token does not let it see. */
+    /* A client without a ticket for the job learns nothing of a job in a queue that its access
+     * token does not let it see. */
     if (reported->queue == NULL || !auth_sees(d->auth, item->owner->call, reported->queue)) {
         item_close(item,
                    PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
@@ -392,7 +395,8 @@ static void report_one(struct dispatch *d, struct report_item *item)
                    "the token is not one that was assigned: it has 16 bytes");
         return;
     }
-    /* First: the run of a machine that went on here is found by the ticket of its former step until its next one is sent. */
+    /* Looked at first: until the next step of a machine is sent, its run is found by the ticket
+     * of the step before. */
     if (recent->job_id == report->job_id && memcmp(&recent->ticket, &ticket, sizeof(ticket)) == 0) {
         d->counters.reports_again++;
         item_close(item,
@@ -463,7 +467,7 @@ void handle_report_result(struct rpc_call *call, const ProtobufCMessage *message
     }
     for (size_t i = 0; i < request->n_reports; i++)
         report_one(d, &owner->items[i]);
-    /* The one too many: nothing is answered while this loop runs. */
+    /* n_open counts one more, so that no answer goes out while the loop runs. */
     if (--owner->n_open == 0)
         reply(owner);
 }

@@ -1,6 +1,6 @@
 /*
- * runs: the state of each run, and the hands of the coordinator. Conserved: the hands report each run
- * exactly once, and a run that takes a credit gives it back exactly once (run_uncount).
+ * runs: the state of each run, and the hands of the coordinator. Conserved: the hands report each
+ * run exactly once, and a run that takes a credit gives it back exactly once (run_uncount).
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int64_t now_us(const struct streams *streams)
 
 /* ── runs ── */
 
-/* Gives its credit back. */
+/* Gives the credit of the run back. */
 static void run_uncount(struct stream_run *run)
 {
     struct stream *stream = run->stream;
@@ -44,7 +44,8 @@ static void run_uncount(struct stream_run *run)
     stream_update(stream);
 }
 
-/* Its outcome has come by this stream, which may not end before that is committed: the job may be due again then. */
+/* This stream reported the outcome. An until_empty stream may not end before the commit: the job
+ * may be due again then. */
 static void run_reported_by(struct stream_run *run, struct stream *stream)
 {
     stream->ended++;
@@ -74,8 +75,8 @@ static struct stream_run *run_new(struct streams *streams, int64_t job_id)
         return NULL;
     list_init(&run->link);
     run->job_id = job_id;
-    /* A step of it that is being settled is on no list: once another is found in its place, its stream could not find it when it
-     * closes. */
+    /* The older run, a step that is being settled, is on no list. Once the map has the new run,
+     * the stream of the older one could not find it when it closes. */
     if (old != NULL && old->state == RUN_REPORTED) {
         run_uncount(old);
         run_forget_reporter(old);
@@ -89,7 +90,7 @@ static struct stream_run *run_new(struct streams *streams, int64_t job_id)
 
 static void run_free(struct streams *streams, struct stream_run *run)
 {
-    /* A job that was lost and has come again has another run by now. */
+    /* A job that was lost and claimed again has another run by now. */
     if (map_get(&streams->runs, &run->job_id, sizeof(run->job_id)) == run)
         map_remove(&streams->runs, &run->job_id, sizeof(run->job_id));
     list_remove(&run->link);
@@ -127,7 +128,7 @@ void streams_report(struct streams *streams, struct stream_run *run, const struc
     assert(run->state == RUN_SENT || run->state == RUN_LEAVING);
     if (run->stream != NULL)
         run_reported_by(run, run->stream);
-    /* A step that goes on at once may stay here, and then needs the credit it has. */
+    /* A step that goes on at once may stay on the stream, and then needs its credit. */
     if (outcome->kind != OUTCOME_NEXT || outcome->delay_ms > 0)
         run_uncount(run);
     finish(streams, run, outcome);
@@ -139,7 +140,7 @@ void streams_move(struct streams *streams, struct stream_run *run, struct stream
     run_uncount(run);
     run_count(run, to);
     run->state = RUN_SENT;
-    run->at = 0; /* it has left, long since */
+    run->at = 0; /* its message left long ago */
     run->seen_us = now_us(streams);
     list_remove(&run->link);
     list_push(&to->runs, &run->link);
@@ -186,7 +187,7 @@ void streams_forget_away(struct streams *streams, struct stream_run *run)
 
 /* ── leaving ── */
 
-/* silent: nothing is left of its lease, as far as is known here, and nobody is waited for. */
+/* silent: the lease is over as far as this server knows, and the run leaves at once. */
 static void leave(struct streams *streams, struct stream_run *run, bool silent)
 {
     free(run->worker);
@@ -254,7 +255,7 @@ void stream_drop_runs(struct stream *stream)
             leave(streams, run, false);
         }
     }
-    /* Steps that are being settled, and would have gone on here; and runs of which nothing was heard. */
+    /* Steps that are being settled and would have gone on here, and silent runs. */
     while ((stream->used > 0 || stream->n_reported > 0) &&
            (run = map_next(&streams->runs, &pos, NULL, NULL)) != NULL) {
         if (run->stream == stream)
@@ -277,7 +278,7 @@ void streams_tick(struct streams *streams)
             struct stream_run *run = of_link(at);
             bool silent = now - run->seen_us > streams->d->options.lease_ms * US_PER_MS;
 
-            /* Reported elsewhere, or lost: whoever names it brings it back. */
+            /* The job was reported elsewhere or lost; a worker that names it brings it back. */
             if (run->state == RUN_AWAY) {
                 if (silent)
                     streams_forget_away(streams, run);
@@ -318,7 +319,7 @@ static int streams_run(struct hands *hands, struct run *run, struct pawl_err *er
     return 0;
 }
 
-/* What of a job makes a message large. */
+/* The parts of a job that can make a message large. */
 static size_t job_bytes(const struct job *job)
 {
     const struct machine *machine = job->machine;
@@ -331,7 +332,7 @@ static size_t job_bytes(const struct job *job)
     return bytes + (machine->children != NULL ? strlen(machine->children) : 0);
 }
 
-/* Sent, it would end the stream, and come back, for ever. */
+/* Sent, such a job would end the stream, be released and come back, for ever. */
 static void refuse_giants(struct stream *stream)
 {
     LIST_FOREACH_SAFE(link, after, &stream->outbox) {
@@ -375,7 +376,7 @@ static void release_outbox(struct stream *stream)
         release(&stream->d->streams, of_link(stream->outbox.next));
 }
 
-/* What the worker does not read yet waits: given back, it would be claimed again and again. */
+/* Jobs that the worker does not read yet wait: released, they would be claimed again and again. */
 static void send_outbox(struct stream *stream)
 {
     struct streams *streams = &stream->d->streams;
@@ -443,7 +444,7 @@ static void streams_flush(struct hands *hands)
         list_remove(&stream->touched);
         send_outbox(stream);
     }
-    /* Whoever they were for is not there any more. */
+    /* The streams that these jobs were claimed for have gone or are full. */
     while (!list_empty(&back))
         release(streams, of_link(back.next));
 }
@@ -455,7 +456,7 @@ static void streams_stop_run(struct hands *hands, struct run *run, enum stop_rea
 
     if (mine == NULL)
         return;
-    mine->cancelled |= reason == STOP_CANCELLED; /* or its worker hears of it with the heartbeat */
+    mine->cancelled |= reason == STOP_CANCELLED; /* a heartbeat tells the worker, too */
     if (mine->state == RUN_FRESH && reason == STOP_LOST)
         release(streams, mine);
     if (mine->state != RUN_SENT)
@@ -468,7 +469,7 @@ static const char *const *streams_kinds(struct hands *hands)
     static const char *const none[] = {NULL};
 
     (void)hands;
-    return none; /* sources have theirs */
+    return none; /* each source has its kinds */
 }
 
 static size_t streams_room(struct hands *hands, size_t source)

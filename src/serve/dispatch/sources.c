@@ -4,7 +4,7 @@
 
 #include "serve/dispatch/dispatch_internal.h"
 
-#define BURST_SHARE 10 /* of a second */
+#define BURST_SHARE 10 /* a tenth of a second's worth */
 
 /* ── names ── */
 
@@ -28,7 +28,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* Sorted names, none twice; NULL: no memory, or too many names. */
+/* Sorted names without duplicates; NULL: no memory, or too many names. */
 static const char **
 intern_all(struct streams *streams, const char *const *texts, size_t n, size_t *ret_n)
 {
@@ -88,7 +88,7 @@ static void source_free(struct source *source)
     free(source);
 }
 
-/* A new number, or one that nobody uses any more. */
+/* Takes a new number, or that of a source without streams. */
 static int source_add(struct streams *streams, struct source *source, size_t *ret_i)
 {
     struct coordinator *c = streams->d->coordinator;
@@ -96,7 +96,8 @@ static int source_add(struct streams *streams, struct source *source, size_t *re
     for (size_t i = 0; i <= streams->n_sources && i < STREAMS_SOURCES_MAX; i++) {
         bool unused = i < streams->n_sources && streams->sources[i]->n_streams == 0;
 
-        /* Those that were used lately may be wanted again soon; so not before there are some. */
+        /* A source that was used lately may be wanted again soon: numbers are reused only when
+         * half of them are taken. */
         if (i < streams->n_sources && (!unused || streams->n_sources < STREAMS_SOURCES_MAX / 2))
             continue;
         int rc = coordinator_set_source(c, i, source->queue, source->kinds, source->n_kinds);
@@ -166,7 +167,7 @@ void stream_update(struct stream *stream)
 
         source->room = source->room - stream->free + now;
         list_remove(&seat->link);
-        if (now > 0) /* behind those of the same load: they take turns */
+        if (now > 0) /* behind seats of the same load: round robin */
             list_push(&source->levels[level_of(stream)], &seat->link);
     }
     stream->free = now;
@@ -189,8 +190,7 @@ struct stream *streams_pick(struct streams *streams, size_t source)
 
 uint32_t streams_burst(int64_t per_1000_s)
 {
-    int64_t burst =
-        per_1000_s / BURST_SHARE / 1000; /* larger than what is due in STREAMS_PACE_MS */
+    int64_t burst = per_1000_s / BURST_SHARE / 1000; /* more than STREAMS_PACE_MS allow */
 
     return burst > 1 ? (uint32_t)burst : 1;
 }

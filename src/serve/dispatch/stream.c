@@ -1,4 +1,5 @@
-/* stream: StreamJobs. A stream's opening words, its life, and how it ends: by the worker, by the network, or by us. */
+/* stream: StreamJobs: how a stream opens, what is said on it, and how it ends: by the worker, by
+ * the network, or by the server. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ int stream_send(struct stream *stream, const Response *message)
     return rc;
 }
 
-/* A message that is a word, not a job: one that does not read does not hear it. */
+/* Sends a message that is not a job. A worker that does not read its stream misses it. */
 static void say(struct stream *stream, const Response *message)
 {
     if (stream_send(stream, message) < 0)
@@ -170,7 +171,7 @@ static void stream_close(struct stream *stream)
 {
     struct dispatch *d = stream->d;
 
-    if (stream->take != NULL) { /* the answer is on its way and has no reader */
+    if (stream->take != NULL) { /* the take goes on without a reader */
         stream->take->done = NULL;
         stream->take->data = NULL;
     }
@@ -183,7 +184,7 @@ void stream_end(struct stream *stream, enum rpc_status status, const char *why)
 {
     struct rpc_call *call = stream->call;
 
-    stream->all_left = true; /* what is queued goes out before the status */
+    stream->all_left = true; /* queued messages go out before the status */
     stream_close(stream);
     if (status == RPC_OK)
         rpc_end_ok(call);
@@ -196,7 +197,7 @@ static void on_gone(struct rpc_call *call, void *data)
     struct stream *stream = data;
 
     stream->d->counters.streams_broken++;
-    /* A call that ends by its deadline, with its token or with the server, still sends what is queued. */
+    /* A call that ends by its deadline, with its token or with the server still sends its queue. */
     stream->all_left = stream->d->draining || rpc_call_is_forced(call);
     stream->d->crowd_changed = true;
     log_info(stream->d->options.log, "worker_gone", LOG_STR("worker", stream->worker));
@@ -241,7 +242,7 @@ static int check_names(const Request *request, struct pawl_err *err)
     return rc;
 }
 
-/* The jobs it brought are accounted for: it may get others. */
+/* The jobs that the worker brought are accounted for: it may get others. */
 static void begin(struct stream *stream, int64_t *lost, size_t n_lost)
 {
     say_opened(stream, lost, n_lost);
@@ -266,7 +267,7 @@ static void on_taken(struct take *take, bool known)
                 lost[n_lost++] = job->id;
             continue;
         }
-        /* What it reports counts anyway, if the ticket is good; this is only about credits. */
+        /* A report with a valid ticket counts in any case; this run only takes a credit. */
         if (streams_find(&stream->d->streams, job->id) != NULL)
             continue;
         streams_add_away(&stream->d->streams, job->id, stream, &job->ticket);
@@ -276,7 +277,8 @@ static void on_taken(struct take *take, bool known)
     free(lost);
 }
 
-/* Jobs of earlier streams: those that are still here move, the others are asked for. */
+/* Jobs that the worker has from earlier streams: runs that are here move to this stream, the
+ * database is asked about the others. */
 static struct take *take_up(struct stream *stream, const Request *request)
 {
     struct take *take = take_new(request->worker_id, request->n_running);
@@ -288,7 +290,7 @@ static struct take *take_up(struct stream *stream, const Request *request)
         struct stream_run *run;
 
         if (!ticket_read(&job->token, &ticket))
-            memset(&ticket, 0, sizeof(ticket)); /* nobody's: it is lost */
+            memset(&ticket, 0, sizeof(ticket)); /* matches no job: it is lost */
         run = dispatch_find(stream->d, job->job_id, &ticket);
         if (run != NULL)
             run->named = stream->d->naming;
@@ -306,7 +308,7 @@ static struct take *take_up(struct stream *stream, const Request *request)
     return take;
 }
 
-/* A worker has one stream: an older one is one that the network has not yet said is broken. */
+/* A worker has one stream: an older one is broken, and the network has not reported it yet. */
 static void end_older(const struct stream *stream)
 {
     struct stream *older = NULL;
@@ -319,7 +321,8 @@ static void end_older(const struct stream *stream)
     }
 }
 
-/* Ids of workers are no secret: who has one must not be able to end another's stream. */
+/* Worker ids are no secret: a client that knows one must not be able to end another client's
+ * stream. */
 static bool is_its_own(struct dispatch *d, struct rpc_call *call, const char *worker)
 {
     struct stream *stream = NULL;

@@ -1,7 +1,8 @@
 /*
- * streams: the open streams of workers, the sources they share, and every job that a worker has until
- * its outcome is committed. Only the files of dispatch include this header: runs.c and sources.c write
- * the fields, the other files read them, except for the fields marked as the call's or the ticket's.
+ * streams: the open streams of workers, the sources they share, and every job that a worker has
+ * until its outcome is committed. Only the files of dispatch include this header: runs.c and
+ * sources.c write the fields, the other files read them, except for the fields marked as the call's
+ * or the ticket's.
  *
  * A worker asks for queues and kinds and grants credits: the number of jobs it may hold at once. A
  * queue with a set of kinds is a source; streams that want the same share a source. The coordinator
@@ -10,9 +11,10 @@
  *
  *     run ─► FRESH ──flush──► SENT ──streams_report──► REPORTED ─► settled ─► freed
  *                 │            │                          ▲   └─ "running" ─► run (the same stream)
- *                 └─ no room   ├─ the stream ended: released if never sent, else LEAVING ─► streams_left
- *                              └─ no sign of life for a lease: LEAVING, and still on its stream until
- *                                 the database has answered ─► streams_lost, or AWAY
+ *                 └─ no room   ├─ the stream ended: released if never sent, else LEAVING ─►
+ *                              │  streams_left
+ *                              └─ no sign of life for a lease: LEAVING, and still on its stream
+ *                                 until the database has answered ─► streams_lost, or AWAY
  *     AWAY: the job has a lease of its own in pawl.held, and its worker has a stream here. The run
  *     takes a credit and nothing else.
  *
@@ -167,7 +169,8 @@ struct stream_options {
     const void *client;
 };
 
-/* The stream gets no job before streams_begin. PAWL_EINVAL, PAWL_ELIMIT, PAWL_EFULL, PAWL_ENOMEM. */
+/* The stream gets no job before streams_begin. PAWL_EINVAL, PAWL_ELIMIT, PAWL_EFULL,
+ * PAWL_ENOMEM. */
 int streams_open(struct streams *streams,
                  const struct stream_options *options,
                  struct stream **ret_stream,
@@ -176,8 +179,8 @@ void streams_begin(struct stream *stream);
 /* Releases runs that were never sent; runs that may have started become LEAVING. */
 void streams_close(struct stream *stream);
 
-/* For a stream that is open until_empty: nothing is due for it, it has no job, and all its reports are
- * settled. */
+/* For a stream that is open until_empty: nothing is due for it, it has no job, and all its
+ * reports are settled. */
 bool streams_is_over(const struct stream *stream);
 
 void streams_set_credits(struct stream *stream, uint32_t credits);
@@ -193,7 +196,8 @@ void streams_drain(struct stream *stream);
 /* Start with NULL; NULL after the last stream. */
 struct stream *streams_next(const struct streams *streams, const struct stream *after);
 
-/* To be called after every change: counts the free credits into the sources and orders them by load. */
+/* To be called after every change: counts the free credits into the sources and orders them by
+ * load. */
 void stream_update(struct stream *stream);
 /* A job is assigned: counts for the rate. */
 void stream_count_given(struct stream *stream);
@@ -215,21 +219,22 @@ void streams_add_away(struct streams *streams,
                       int64_t job_id,
                       struct stream *stream,
                       const struct ticket *ticket);
-/* The outcome of an AWAY run came, and the coordinator has adopted the job. away NULL: no run was known. */
+/* The outcome of an AWAY run came, and the coordinator has adopted the job. away NULL: no run
+ * was known. */
 struct stream_run *
 streams_adopt(struct streams *streams, struct stream_run *away, struct run *run) MUST_CHECK;
 void streams_forget_away(struct streams *streams, struct stream_run *run);
 /* LEAVING, and the worker says that the job never arrived: it is released. */
 void streams_never_arrived(struct streams *streams, struct stream_run *run);
-/* LEAVING, and pawl.held has a lease that is not over: the run is freed, or AWAY if its worker has a
- * stream here. The caller lets the coordinator's run go. */
+/* LEAVING, and pawl.held has a lease that is not over: the run is freed, or AWAY if its worker
+ * has a stream here. The caller lets the coordinator's run go. */
 void streams_left(struct streams *streams, struct stream_run *run);
 /* The same, and the lease is over: the worker is told, if it has a stream here. */
 void streams_lost(struct streams *streams, struct stream_run *run);
 
-/* Runs without a sign of life for a lease become LEAVING. They keep their stream and its credit until
- * the database has answered whether the worker spoke to another server. Runs that take too long are
- * told to end. */
+/* Runs without a sign of life for a lease become LEAVING. They keep their stream and its credit
+ * until the database has answered whether the worker spoke to another server. Runs that take too
+ * long are told to end. */
 void streams_tick(struct streams *streams);
 /* The writer of a stream has room again. */
 void streams_writable(struct stream *stream);

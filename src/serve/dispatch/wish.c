@@ -1,5 +1,6 @@
-/* wish: what operators want of workers, read whenever somebody says that it changed; and presence, written beside the
- * server's own row when it changed and not more than once in a few seconds. Idle workers cost nothing. */
+/* wish: what operators want of workers, read whenever a notification says that it changed; and
+ * presence, written beside the server's own row when it changed, at most once in a few seconds.
+ * Idle workers cost nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "store/statements.h"
 
 #define PRESENCE_US        (5LL * US_PER_S)
-#define PRESENCE_SOON_US   (1LL * US_PER_S) /* when somebody came or went */
+#define PRESENCE_SOON_US   (1LL * US_PER_S) /* after a worker came or went */
 #define PRESENCE_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define NAMES_SHOWN_MAX    20
 
@@ -49,7 +50,7 @@ static void on_wishes(void *data, const struct batch_end *end)
 
     d->asking_wishes = false;
     if (end->verdict != PG_VERDICT_OK) {
-        /* A new connection asks again. */
+        /* A new connection reads the wishes again. */
         log_warn_err(d->options.log, "worker_wishes", end->err, LOG_INT("tries", 1));
         return;
     }
@@ -76,7 +77,7 @@ static void ask_wishes(struct dispatch *d)
 void wish_on_notify(struct dispatch *d, const char *channel, const char *payload)
 {
     (void)channel;
-    (void)payload; /* all of them are read: there are few */
+    (void)payload; /* all wishes are read: there are few */
     if (d->asking_wishes)
         d->wishes_again = true;
     else
@@ -140,7 +141,7 @@ static void on_told(void *data, const struct batch_end *end)
 {
     struct dispatch *d = data;
 
-    /* Without our own row there is nothing to write it beside: again next time. */
+    /* The presence is written beside the server's own row; without that row it is tried again. */
     if (end->verdict == PG_VERDICT_OK && PQntuples(end->results[0]) > 0) {
         free(d->presence);
         d->presence = d->presence_sent;
@@ -165,7 +166,7 @@ void wish_tick(struct dispatch *d)
         return;
     d->presence_us = now_us;
     d->crowd_changed = false;
-    /* Without LISTEN nobody calls. */
+    /* Without LISTEN there are no notifications. */
     if ((d->options.unprepared || primary_pooled(d->options.primary)) && !d->asking_wishes)
         ask_wishes(d);
     buf_init(&out, PRESENCE_BYTES_MAX);

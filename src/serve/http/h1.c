@@ -1,6 +1,7 @@
 /*
- * h1: requests of one connection in their order. While one is being answered the parser stands still and nothing is
- * read: what came behind it waits in `rest`, at most one read's worth.
+ * h1: the requests of one connection in order. While a request is being answered the parser stands
+ * still and nothing is read: bytes that came behind the request wait in `rest`, at most one read's
+ * worth.
  */
 #include "serve/http/h1.h"
 
@@ -37,25 +38,25 @@ struct h1 {
     struct arena arena; /* of one request's head */
     struct buf target;
     struct buf name;  /* of the header being read */
-    struct buf value; /* the same */
+    struct buf value; /* of the same header */
     struct h1_field fields[FIELDS_MAX];
     size_t n_fields;
     size_t header_bytes;
     struct buf rest;
     struct queue queue;
-    int64_t begun_us; /* when the head of the request at hand began, or the connection went idle */
-    int refusal;      /* a status to refuse the request with; 0: none */
+    int64_t begun_us; /* when the head of this request began, or the connection became idle */
+    int refusal;      /* the status that refuses the request; 0: none */
     bool in_request;
     bool in_value;
     bool keep_alive;
     bool busy;    /* a request is being answered */
-    bool chunked; /* a stream of pieces is under way, each with its length */
-    bool closing; /* the answer at hand is the last */
+    bool chunked; /* pieces are sent, each with its length */
+    bool closing; /* this answer is the last */
 };
 
 static const struct http_sink h1_sink;
 
-/* --- the parser's callbacks --------------------------------------------------------------------------------------- */
+/* ── the parser's callbacks ── */
 
 static int on_begin(http_parser *parser)
 {
@@ -73,7 +74,7 @@ static int on_begin(http_parser *parser)
     return 0;
 }
 
-/* The header that was read is complete. */
+/* A whole header was read. */
 static void keep_field(struct h1 *h1)
 {
     if (!h1->in_value)
@@ -153,7 +154,7 @@ static int on_head(http_parser *parser)
                       http_method_str((enum http_method)parser->method),
                       buf_str(&h1->target)) < 0)
         return -1;
-    parser->upgrade = 0; /* we upgrade to nothing, and say so by answering */
+    parser->upgrade = 0; /* the answer says that there is no upgrade */
     h1->keep_alive = http_should_keep_alive(parser) != 0;
     if (h1->refusal)
         return -1;
@@ -203,9 +204,9 @@ static const http_parser_settings settings = {
     .on_message_complete = on_complete,
 };
 
-/* --- answers ------------------------------------------------------------------------------------------------------ */
+/* ── answers ── */
 
-/* The request at hand is answered. What waits in rest is taken up by the flush, never inside a handler. */
+/* The request is answered. The flush parses `rest`, never a handler. */
 static void h1_over(struct h1 *h1)
 {
     h1->busy = false;
@@ -276,7 +277,8 @@ static void h1_end(void *data)
         memcpy(room, last, sizeof(last) - 1);
     else
         h1->closing =
-            true; /* that is an end, too; without memory it tells that something is missing */
+            /* the connection ends: without memory the client sees that something is missing */
+            true;
     peer_watch(h1->peer, false);
     h1_over(h1);
     peer_dirty(h1->peer);
@@ -295,7 +297,7 @@ static const struct http_sink h1_sink = {.answer = h1_answer,
                                          .end = h1_end,
                                          .queued = h1_queued};
 
-/* A request that cannot be taken: answered, and the connection is over. */
+/* Answers a request that cannot be taken, and ends the connection. */
 static void refuse(struct h1 *h1, enum http_errno error)
 {
     int status = h1->refusal ? h1->refusal : error == HPE_HEADER_OVERFLOW ? 431 : 400;
@@ -327,12 +329,12 @@ static void dispatch(struct h1 *h1)
         exchange_dispatch(&h1->exchange);
 }
 
-/* Parses until a request is under way that is not answered at once. Negative: no more input is taken. */
+/* Parses until a request waits for its answer. Negative: no more input is taken. */
 static int h1_parse(struct h1 *h1, const uint8_t *data, size_t len)
 {
     while (len > 0) {
         if (h1->closing)
-            return 0; /* what follows the last request is not looked at */
+            return 0; /* bytes behind the last request are ignored */
         if (h1->busy)
             return buf_append(&h1->rest, data, len);
         http_parser_pause(&h1->parser, 0);
@@ -364,7 +366,7 @@ static int h1_input(struct peer *peer, const uint8_t *data, size_t len)
     return rc;
 }
 
-/* Takes up what waited behind a request that has been answered by now. */
+/* Parses what waited behind a request that has been answered by now. */
 static int h1_resume(struct h1 *h1)
 {
     if (h1->busy)
@@ -417,7 +419,7 @@ static void h1_drain(struct peer *peer)
 
     if (h1->busy)
         exchange_drain(&h1->exchange);
-    peer_dirty(peer); /* finished() sees that the peer is draining */
+    peer_dirty(peer); /* finished() looks at peer->draining */
 }
 
 static void h1_tick(struct peer *peer, int64_t now_us)

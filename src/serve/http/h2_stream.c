@@ -1,6 +1,7 @@
 /*
- * h2_stream: one stream. What goes out passes through its queue, out of which nghttp2 takes as the client's windows
- * allow. Conserved: after `finishing` nothing is added, and the status follows the last byte of the queue.
+ * h2_stream: one stream. The answer passes through its queue, from which nghttp2 takes what the
+ * client's windows allow. Conserved: after `finishing` nothing is added, and the status follows the
+ * last byte of the queue.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +9,10 @@
 
 #include "serve/http/h2_internal.h"
 
-#define FIELD_OVERHEAD 32 /* what HTTP/2 counts for a header besides its bytes */
-#define FIELDS_FIRST   16 /* headers of a call, mostly */
-#define RESET_FACTOR   4  /* so many times the limit, and the stream is not even answered */
+#define FIELD_OVERHEAD 32 /* bytes that HTTP/2 counts for each header besides its text */
+#define FIELDS_FIRST   16 /* enough for the headers of most calls */
+/* beyond this many times the limit the stream is reset without an answer */
+#define RESET_FACTOR 4
 
 #define NV(n, v, vlen)                                                               \
     {                                                                                \
@@ -141,7 +143,7 @@ void h2_stream_start(struct h2_stream *stream)
 
     stream->started = true;
     if (!path ||
-        !method) { /* nghttp2 sees to it that they are there; they may have been too large */
+        !method) { /* nghttp2 checks that they are there, but they may have been too large */
         path = path ? path : "/";
         method = method ? method : "GET";
     }
@@ -191,9 +193,9 @@ void h2_stream_input_end(struct h2_stream *stream)
         exchange_dispatch(&stream->exchange);
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------ */
+/* ── output ── */
 
-/* The status behind the last byte. Inside nghttp2's read callback, as it wants it. */
+/* The status, behind the last byte. nghttp2 wants it from inside the read callback. */
 static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
 {
     char status[12];
@@ -212,8 +214,8 @@ static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
     return nghttp2_submit_trailer(session, stream->id, nv, n_nv);
 }
 
-/* Says how much of the queue the next frame takes. h2_stream_send follows, and takes it without the way through a buffer of nghttp2's: that is
- * 16 KiB for each connection, of which nothing is touched then. */
+/* Says how many bytes of the queue the next frame takes. h2_stream_send follows and takes them
+ * without a copy through nghttp2's buffer, whose 16 KiB for each connection then stay untouched. */
 static ssize_t read_cb(nghttp2_session *session,
                        int32_t id,
                        uint8_t *out,
@@ -313,7 +315,7 @@ static size_t sink_queued(const void *data)
     return stream->queue.len;
 }
 
-/* A status alone, in the place of headers. */
+/* A status without headers before it. */
 static void submit_status_only(struct h2_stream *stream)
 {
     char status[12];
@@ -351,7 +353,7 @@ static void sink_finish(void *data, enum rpc_status status, const char *message,
     stream->done = done;
     if (message[0]) {
         rpc_message_encode(message, encoded);
-        stream->message = strdup(encoded); /* without memory for the words the number must do */
+        stream->message = strdup(encoded); /* without memory the status goes without its message */
     }
     if (!stream->responded)
         submit_status_only(stream);
@@ -377,7 +379,8 @@ static void sink_answer(void *data, const struct http_answer *answer)
         NV("content-type", answer->content_type, strlen(answer->content_type)),
         NV("content-length", length, (size_t)n_length),
     };
-    for (size_t i = 0; i < (answer->begins ? 2 : 3); i++) /* its length is not known */
+    /* the length of a stream of pieces is not known */
+    for (size_t i = 0; i < (answer->begins ? 2 : 3); i++)
         nv[n_nv++] = fixed[i];
     for (size_t i = 0; i < answer->n_extra; i++)
         nv[n_nv++] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)answer->extra[i].name,

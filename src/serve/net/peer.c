@@ -1,7 +1,6 @@
 /*
- * peer: reading, writing and dying of one connection. Conserved: a live peer is on net->peers, a dead one on
- * net->dead until the end of the turn; what a write left is in `unsent`, and while there is any nothing more is
- * pulled out of the protocol.
+ * peer: when one connection is read, written and freed. Conserved: a live peer is on net->peers, a
+ * dead one on net->dead until the end of the turn.
  */
 #include "serve/net/peer.h"
 
@@ -27,7 +26,7 @@ static const char preface[PEER_PREFACE_LEN + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\
 static void poll_cb(uv_poll_t *poll, int status, int events);
 static void peer_linger(struct peer *peer);
 
-/* Waits for exactly what is wanted now. */
+/* Polls for exactly the events that are wanted now. */
 static void peer_poll(struct peer *peer)
 {
     int events = 0;
@@ -100,14 +99,14 @@ void peer_free(struct peer *peer)
     assert(peer->dead);
     if (peer->protocol)
         peer->protocol->close(peer);
-    /* What the protocol's end called back may have marked it. */
+    /* A callback during the protocol's close may have marked the peer dirty. */
     list_remove(&peer->dirty_link);
     uv_close((uv_handle_t *)&peer->poll, peer_closed);
     close(peer->io.fd);
     io_deinit(&peer->io);
 }
 
-/* Not all at once: connections that were opened together do not go together. */
+/* Varies by a tenth: connections that were opened together do not close together. */
 static int64_t peer_old_us(const struct net *net)
 {
     int64_t age_us = net->options.limits->age_ms * US_PER_MS;
@@ -153,7 +152,7 @@ void peer_accept(struct net *net, int fd, struct tls *tls, const char *address)
     peer_poll(peer);
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------- */
+/* ── input ── */
 
 static int peer_attach(struct peer *peer, bool http2)
 {
@@ -169,7 +168,7 @@ static int peer_attach(struct peer *peer, bool http2)
                                  : 0;
 }
 
-/* Plain bytes. With TLS the first call has none: the handshake is over. */
+/* Takes plain bytes. With TLS the first call has none: the handshake is over. */
 static int peer_input(void *data, const uint8_t *bytes, size_t len)
 {
     struct peer *peer = data;
@@ -194,7 +193,7 @@ static int peer_input(void *data, const uint8_t *bytes, size_t len)
     return len > 0 ? peer->protocol->input(peer, bytes, len) : 0;
 }
 
-/* One read. False: nothing more is to be read at present. */
+/* One read. False: there is nothing more to read at present. */
 static bool peer_read(struct peer *peer)
 {
     struct net *net = peer->net;
@@ -249,7 +248,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         peer_poll(peer);
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------ */
+/* ── output ── */
 
 static int peer_output(void *data, struct buf *out)
 {
@@ -270,8 +269,8 @@ static int peer_write(struct peer *peer)
     return rc;
 }
 
-/* Everything was sent. TLS says goodbye before the end. Closing while the client still sends would reset the connection
- * and take our last words away from it: it gets a moment to read them. */
+/* Everything was sent. TLS says goodbye before the end. A close while the client still sends
+ * would reset the connection and lose the last bytes: the client gets a moment to read them. */
 static void peer_last_words(struct peer *peer)
 {
     if (peer->io.tls && io_ready(&peer->io) && !peer->said_goodbye) {
@@ -290,7 +289,7 @@ static void peer_last_words(struct peer *peer)
         peer->close_by_us = by;
 }
 
-/* Reads and forgets, until the client has closed. */
+/* Reads and drops input until the client has closed. */
 static void peer_linger(struct peer *peer)
 {
     ssize_t n = recv(peer->io.fd, peer->net->buffers.input, IO_INPUT_SIZE, 0);
@@ -320,7 +319,7 @@ void peer_flush(struct peer *peer)
         peer_poll(peer);
 }
 
-/* --- time -------------------------------------------------------------------------------------------------------- */
+/* ── time ── */
 
 void peer_drain(struct peer *peer, int64_t grace_ms)
 {
@@ -335,7 +334,7 @@ void peer_drain(struct peer *peer, int64_t grace_ms)
     if (peer->protocol)
         peer->protocol->drain(peer);
     else
-        peer_kill(peer); /* it has said nothing yet */
+        peer_kill(peer); /* the client has sent nothing yet */
 }
 
 void peer_quiesce(struct peer *peer)

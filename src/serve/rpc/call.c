@@ -1,7 +1,7 @@
 /*
- * call: one call's life. It is on rpc->active from rpc_call_begin until it has ended and nothing of ours on the stack
- * uses it (busy == 0); then it goes back to the idle ones. Conserved: finish or gone is told at most once each, and
- * every call that began is counted as ended exactly once.
+ * call: the life of one call. The call is on rpc->active from rpc_call_begin until it has ended and
+ * no function here uses it (busy == 0); then it returns to the idle ones. Conserved: finish and
+ * gone are called at most once each, and every call that began is counted as ended exactly once.
  */
 #include "serve/rpc/call.h"
 
@@ -15,7 +15,8 @@
 #include "serve/rpc/rpc_internal.h"
 #include "wire/wire.h"
 
-/* Requests are small, and a thousand workers have a stream open each, and as many reports under way. */
+/* Requests are small, and a thousand workers have a stream open each, and as many reports under
+ * way. */
 #define HEAD_FIRST ((size_t)256)
 #define BODY_FIRST ((size_t)512)
 
@@ -62,7 +63,7 @@ static struct rpc_call *call_get(struct rpc *rpc)
     return call;
 }
 
-/* The memory it holds is counted against what all may hold. */
+/* Counts the memory of the call against the limit of all calls. */
 static int call_charge(struct rpc_call *call)
 {
     struct rpc *rpc = call->rpc;
@@ -103,7 +104,7 @@ static void call_leave(struct rpc_call *call)
         call_put(call);
 }
 
-/* The end, for the numbers and the timer. */
+/* The call ended: metrics and timer. */
 static void call_close(struct rpc_call *call, enum rpc_status status)
 {
     struct rpc_entry *entry = call->entry;
@@ -118,7 +119,8 @@ static void call_close(struct rpc_call *call, enum rpc_status status)
         histogram_add(&entry->latency, now_us() - call->started_us);
 }
 
-/* What the client is told about effects of a call that ends like this. Nothing of a stream, which has several. */
+/* Whether a call that ends like this was done, for the client. Nothing is said of a stream,
+ * which has several effects. */
 static const char *call_done(const struct rpc_call *call, enum rpc_status status)
 {
     if (status == RPC_OK || (call->entry->method && call->entry->method->server_streams))
@@ -136,7 +138,7 @@ static void call_finish(struct rpc_call *call, enum rpc_status status, const cha
     call_leave(call);
 }
 
-/* The handler that holds the call is told to forget it. */
+/* Tells the handler that holds the call to forget it. */
 static void call_gone(struct rpc_call *call)
 {
     const struct rpc_call_ops *ops = call->ops;
@@ -163,7 +165,7 @@ static void deadline_cb(uv_timer_t *timer)
                           "the call's deadline passed before there was an answer");
 }
 
-/* Sets what the head asks for; -1 after the call was refused. */
+/* Sets what the head asks for; -1: the call was refused. */
 static int call_accept(struct rpc_call *call, const struct rpc_head *head)
 {
     int64_t timeout_us;
@@ -241,7 +243,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     return refused ? NULL : call;
 }
 
-/* Runs the handler and sees to it that somebody answers. */
+/* Runs the handler, and answers if the handler did not. */
 static void call_handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
     const struct rpc_method *method = call->entry->method;
@@ -372,9 +374,9 @@ void rpc_call_abort(struct rpc_call *call)
     call_leave(call);
 }
 
-/* --- answering ------------------------------------------------------------------------------------------------- */
+/* ── answering ── */
 
-/* The message behind its prefix, at the end of the queue. */
+/* Appends the message with its prefix to the queue. */
 static int call_pack(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(message->descriptor == call->entry->method->response);
@@ -396,8 +398,7 @@ void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(!call->ended);
     if (call_pack(call, message) < 0) {
-        call->unknown =
-            true; /* there is an answer, so it was done; the client must not take it for refused */
+        call->unknown = true; /* there is an answer, so the call was done */
         call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;
     }

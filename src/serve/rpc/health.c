@@ -1,6 +1,6 @@
 /*
- * health: a small map of names, and the calls that watch. A watcher that does not read gets the newest status once it
- * does: what it is owed is one word, not a list.
+ * health: a small map of names, and the calls that watch. A watcher that does not read gets only
+ * the newest status once it reads.
  */
 #include "serve/rpc/health.h"
 
@@ -34,7 +34,7 @@ struct watcher {
     struct health *health;
     struct rpc_call *call;
     char *name; /* owned */
-    int told;   /* the status it was sent last; -1: none */
+    int told;   /* the status that was sent last; -1: none */
 };
 
 static HealthStatus status_of(const struct health *health, const char *service)

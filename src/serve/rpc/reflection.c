@@ -1,6 +1,6 @@
 /*
- * reflection: questions and answers on one stream. v1 and v1alpha have the same messages on the wire, so one
- * implementation, with the types of v1, serves both.
+ * reflection: questions and answers on one stream. v1 and v1alpha have the same messages on the
+ * wire, so one implementation, with the types of v1, serves both.
  */
 #include "serve/rpc/reflection.h"
 
@@ -35,7 +35,7 @@ static bool declares(const struct reflection_file *file, const char *symbol)
     return false;
 }
 
-/* By name, or by a symbol in it. */
+/* The file with this name, or with this symbol in it. */
 static const struct reflection_file *
 find(const struct reflection *reflection, const char *name, const char *symbol)
 {
@@ -46,7 +46,7 @@ find(const struct reflection *reflection, const char *name, const char *symbol)
     return NULL;
 }
 
-/* A file and what it imports, each once. */
+/* A file and its imports, each once. */
 static size_t gather(const struct reflection *reflection,
                      const struct reflection_file *file,
                      const struct reflection_file *found[REFLECTION_FILES_MAX])

@@ -1,5 +1,6 @@
 /*
- * rpc: the registry of services, what holds for all calls, and their numbers. A call's own life is in call.c.
+ * rpc: the registry of services, what holds for all calls, and metrics. call.c has the life of a
+ * call.
  */
 #include "serve/rpc/rpc.h"
 
@@ -103,8 +104,8 @@ size_t rpc_active(const struct rpc *rpc)
     return rpc->n_active;
 }
 
-/* The hook may end this call or any other, so each round starts over: a call that was told is marked by moving it to
- * a list of its own. */
+/* A hook may end this call or any other, so each round starts over: a call that was told moves
+ * to a list of its own. */
 void rpc_drain(struct rpc *rpc)
 {
     struct list todo;
@@ -135,11 +136,12 @@ static const char *why_stopped(const struct rpc_call *call)
     return "the server stopped before the answer was known: the call may have been done or not";
 }
 
-/* client NULL: all of them. message NULL: the server stops. */
+/* client NULL: all calls. message NULL: the server stops. */
 static void
 end_some(struct rpc *rpc, const void *client, enum rpc_status status, const char *message)
 {
-    /* Ending one takes it off the list; ones in use on our own stack stay until that returns. */
+    /* Ending a call takes it off the list, unless a function here uses the call: then it stays
+     * until that returns. */
     struct list todo;
     struct list *link;
 
@@ -167,7 +169,7 @@ void rpc_end_client(struct rpc *rpc,
     end_some(rpc, client, status, message);
 }
 
-/* One line of every family for each method. */
+/* One sample of each family for every method. */
 static void entry_metrics(const struct rpc_entry *entry, struct buf *out, int family)
 {
     const char *path = entry->method ? entry->path + 1 : "unknown";
