@@ -17,7 +17,7 @@
 static const char *signal_text(int signo)
 {
     const char *text = sigdescr_np(signo);
-    return text ? text : "unknown signal";
+    return text != NULL ? text : "unknown signal";
 }
 
 static void put_exit_status(struct buf *text, int status)
@@ -28,7 +28,7 @@ static void put_exit_status(struct buf *text, int status)
                  ": the command cannot be executed; check its permissions and its first line");
     else if (status == SHELL_NOT_FOUND)
         buf_puts(text, ": the command was not found; check its path and PATH");
-    else if (status > SHELL_SIGNAL_BASE && sigdescr_np(status - SHELL_SIGNAL_BASE))
+    else if (status > SHELL_SIGNAL_BASE && sigdescr_np(status - SHELL_SIGNAL_BASE) != NULL)
         buf_printf(text,
                    " (a shell says this for signal %d, %s)",
                    status - SHELL_SIGNAL_BASE,

@@ -79,20 +79,20 @@ static void on_closed(uv_handle_t *handle)
 /* Returns a positive errno. On success the handle counts, and fd is to be closed by poll_close. */
 static int poll_open(struct process *p, uv_poll_t *poll, int fd, int events, uv_poll_cb callback)
 {
-    int r = uv_poll_init(p->host->loop, poll, fd);
-    if (r < 0)
-        return -r;
+    int rc = uv_poll_init(p->host->loop, poll, fd);
+    if (rc < 0)
+        return -rc;
     poll->data = p;
     p->n_handles++;
-    r = uv_poll_start(poll, events, callback);
-    return r < 0 ? -r : 0;
+    rc = uv_poll_start(poll, events, callback);
+    return rc < 0 ? -rc : 0;
 }
 
 /* Does nothing for a poll that is closed or was never opened: the memory was zeroed. */
 static void poll_close(uv_poll_t *poll, int *fd)
 {
     uv_handle_t *handle = (uv_handle_t *)poll;
-    if (handle->data && !uv_is_closing(handle))
+    if (handle->data != NULL && !uv_is_closing(handle))
         uv_close(handle, on_closed);
     spawn_close_fd(fd);
 }
@@ -107,7 +107,7 @@ static void process_close(struct process *p)
     poll_close(&p->err_poll, &p->spawned.err);
     poll_close(&p->says_poll, &p->spawned.says);
     uv_close((uv_handle_t *)&p->timer, on_closed);
-    if (p->exit_timer.data)
+    if (p->exit_timer.data != NULL)
         uv_close((uv_handle_t *)&p->exit_timer, on_closed);
 }
 
@@ -330,14 +330,14 @@ static void send_signal(struct process *p, int signo)
     /* Reaped by another part of this process: the id of the group may belong to a stranger. */
     if (spawn_peek(&p->spawned).kind == ENDING_UNKNOWN)
         return;
-    int r = spawn_signal(&p->spawned, signo);
-    if (r < 0)
+    int rc = spawn_signal(&p->spawned, signo);
+    if (rc < 0)
         log_warn(p->host->log,
                  "process_signal",
                  LOG_INT("job", p->run->job.id),
                  LOG_INT("pid", p->spawned.pid),
                  LOG_INT("signal", signo),
-                 LOG_STR("error", strerrordesc_np(-r)));
+                 LOG_STR("error", strerrordesc_np(-rc)));
 }
 
 static void process_kill(struct process *p)
@@ -404,7 +404,7 @@ static void exit_look(struct process *p)
     if (p->ending.kind == ENDING_NONE)
         return;
     p->run_us = clock_mono_us(p->host->clock) - p->started_us;
-    if (p->exit_timer.data)
+    if (p->exit_timer.data != NULL)
         uv_timer_stop(&p->exit_timer);
     else
         uv_poll_stop(&p->exit_poll);
@@ -471,22 +471,22 @@ static int exit_watch(struct process *p)
 
 static int polls_open(struct process *p)
 {
-    int r = exit_watch(p);
-    if (r == 0)
-        r = poll_open(p, &p->out_poll, p->spawned.out, UV_READABLE, on_out);
-    if (r == 0)
-        r = poll_open(p, &p->err_poll, p->spawned.err, UV_READABLE, on_err);
-    if (r == 0)
-        r = poll_open(p, &p->says_poll, p->spawned.says, UV_READABLE, on_says);
-    if (r == 0 && p->spawned.in >= 0)
-        r = poll_open(p, &p->in_poll, p->spawned.in, UV_WRITABLE, on_in);
-    return r;
+    int rc = exit_watch(p);
+    if (rc == 0)
+        rc = poll_open(p, &p->out_poll, p->spawned.out, UV_READABLE, on_out);
+    if (rc == 0)
+        rc = poll_open(p, &p->err_poll, p->spawned.err, UV_READABLE, on_err);
+    if (rc == 0)
+        rc = poll_open(p, &p->says_poll, p->spawned.says, UV_READABLE, on_says);
+    if (rc == 0 && p->spawned.in >= 0)
+        rc = poll_open(p, &p->in_poll, p->spawned.in, UV_WRITABLE, on_in);
+    return rc;
 }
 
 static struct process *process_new(struct process_host *host, struct run *run)
 {
     struct process *p = calloc(1, sizeof(*p));
-    if (!p)
+    if (p == NULL)
         return NULL;
     p->host = host;
     p->run = run;
@@ -510,7 +510,7 @@ int process_start(struct process_host *host,
                   struct pawl_err *err)
 {
     struct process *p = process_new(host, run);
-    if (!p)
+    if (p == NULL)
         return err_set(err, PAWL_ENOMEM, "could not start a process");
 
     const struct job *job = &run->job;
@@ -518,29 +518,29 @@ int process_start(struct process_host *host,
     CLEANUP(buf_deinit)
     struct buf told;
     buf_init(&told, PROCESS_TOLD_MAX);
-    int code = control_tell(job, &told);
-    if (code == 0)
-        code = buf_putc(&told, '\n');
-    if (code < 0)
-        err_set(err, code, "could not tell the step about its machine");
+    int rc = control_tell(job, &told);
+    if (rc == 0)
+        rc = buf_putc(&told, '\n');
+    if (rc < 0)
+        err_set(err, rc, "could not tell the step about its machine");
     else
-        code = spawn(&(struct spawn_order){.command = command,
-                                           .env = env,
-                                           .input = job->payload,
-                                           .input_len = job->payload_len,
-                                           .told = told.data,
-                                           .told_len = told.len},
-                     &p->spawned,
-                     err);
-    if (code < 0) {
+        rc = spawn(&(struct spawn_order){.command = command,
+                                         .env = env,
+                                         .input = job->payload,
+                                         .input_len = job->payload_len,
+                                         .told = told.data,
+                                         .told_len = told.len},
+                   &p->spawned,
+                   err);
+    if (rc < 0) {
         process_close(p);
-        return code;
+        return rc;
     }
-    int r = polls_open(p);
-    if (r != 0) {
+    int errnum = polls_open(p);
+    if (errnum != 0) {
         spawn_reap(&p->spawned);
         process_close(p);
-        return err_set_errno(err, r, "could not watch a process");
+        return err_set_errno(err, errnum, "could not watch a process");
     }
     if (job->timeout_ms > 0)
         timer_arm(p, job->timeout_ms);

@@ -53,13 +53,13 @@ static void put_name(struct buf *out,
 
     buf_puts(out, name);
     buf_puts(out, suffix);
-    for (const struct metrics_label *l = labels; l && l->key; l++) {
+    for (const struct metrics_label *l = labels; l != NULL && l->key != NULL; l++) {
         buf_printf(out, "%c%s=\"", before, l->key);
         put_value(out, l->value);
         buf_putc(out, '"');
         before = ',';
     }
-    if (extra.key) {
+    if (extra.key != NULL) {
         buf_printf(out, "%c%s=\"%s\"", before, extra.key, extra.value);
         before = ',';
     }

@@ -64,7 +64,8 @@ static void handle_ready(struct http_exchange *exchange, void *data)
 
 int transport_set_ready(struct transport *transport, const char *why)
 {
-    transport->why = why ? why : "the server stops"; /* a stop is all that can come between */
+    transport->why =
+        why != NULL ? why : "the server stops"; /* a stop is all that can come between */
     return health_set(transport->health, "", why == NULL);
 }
 
@@ -84,7 +85,8 @@ static void handle_metrics(struct http_exchange *exchange, void *data)
     const struct transport *transport = data;
     struct buf out;
 
-    if (transport->metrics_allows && !transport->metrics_allows(exchange, transport->metrics_data))
+    if (transport->metrics_allows != NULL &&
+        !transport->metrics_allows(exchange, transport->metrics_data))
         return;
     buf_init(&out, METRICS_BYTES_MAX);
     net_metrics(&transport->net, &out);
@@ -119,7 +121,7 @@ static int make_rpc(struct transport *transport, struct pawl_err *err)
 {
     transport->rpc =
         rpc_new(transport->options.loop, &transport->options.limits, transport->options.log);
-    if (!transport->rpc)
+    if (transport->rpc == NULL)
         return err_set(err, PAWL_ENOMEM, "no memory for the server");
     int rc = health_new(transport->rpc, &transport->health, err);
     if (rc == 0)

@@ -74,29 +74,29 @@ static int frame_fail(struct frame_reader *reader, enum rpc_status status, const
 int gzip_inflate(const uint8_t *data, size_t len, struct buf *out)
 {
     z_stream z = {.next_in = data, .avail_in = (uInt)len};
-    int rc = Z_OK;
-    int result = 0;
+    int status = Z_OK;
+    int rc = 0;
 
     assert(len <= UINT32_MAX);
     if (inflateInit2(&z, GZIP_WINDOW) != Z_OK)
         return PAWL_ENOMEM;
-    while (rc == Z_OK) {
+    while (status == Z_OK) {
         uint8_t chunk[INFLATE_CHUNK];
         z.next_out = chunk;
         z.avail_out = sizeof(chunk);
-        rc = inflate(&z, Z_NO_FLUSH);
-        if (rc != Z_OK && rc != Z_STREAM_END)
+        status = inflate(&z, Z_NO_FLUSH);
+        if (status != Z_OK && status != Z_STREAM_END)
             break;
-        result = buf_append(out, chunk, sizeof(chunk) - z.avail_out);
-        if (result < 0)
+        rc = buf_append(out, chunk, sizeof(chunk) - z.avail_out);
+        if (rc < 0)
             break;
-        if (rc == Z_OK && z.avail_in == 0 && z.avail_out > 0)
+        if (status == Z_OK && z.avail_in == 0 && z.avail_out > 0)
             break; /* the input ends in the middle */
     }
-    if (result == 0 && (rc != Z_STREAM_END || z.avail_in > 0))
-        result = rc == Z_MEM_ERROR ? PAWL_ENOMEM : PAWL_EINVAL;
+    if (rc == 0 && (status != Z_STREAM_END || z.avail_in > 0))
+        rc = status == Z_MEM_ERROR ? PAWL_ENOMEM : PAWL_EINVAL;
     inflateEnd(&z);
-    return result;
+    return rc;
 }
 
 /* Exposes one message, inflated if it was compressed. */

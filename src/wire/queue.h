@@ -28,7 +28,7 @@ struct queue_total {
  * nothing changed. */
 static inline uint8_t *queue_reserve(struct queue *q, size_t n)
 {
-    if (q->total && n > q->total->max - q->total->used)
+    if (q->total != NULL && n > q->total->max - q->total->used)
         return NULL;
     if (q->head > 0 && q->head + q->len + n > q->cap) {
         memmove(q->data, q->data + q->head, q->len);
@@ -37,21 +37,21 @@ static inline uint8_t *queue_reserve(struct queue *q, size_t n)
     if (q->len + n > q->cap) {
         size_t cap = q->cap * 2 > q->len + n ? q->cap * 2 : q->len + n;
         uint8_t *data = realloc(q->data, cap);
-        if (!data)
+        if (data == NULL)
             return NULL;
         q->data = data;
         q->cap = cap;
     }
     uint8_t *at = q->data + q->head + q->len;
     q->len += n;
-    if (q->total)
+    if (q->total != NULL)
         q->total->used += n;
     return at;
 }
 
 static inline void queue_deinit(struct queue *q)
 {
-    if (q->total)
+    if (q->total != NULL)
         q->total->used -= q->len;
     free(q->data);
     *q = (struct queue){.total = q->total};
@@ -68,7 +68,7 @@ static inline void queue_drop(struct queue *q, size_t n)
 {
     q->head += n;
     q->len -= n;
-    if (q->total)
+    if (q->total != NULL)
         q->total->used -= n;
     if (q->len == 0) {
         q->head = 0;

@@ -95,7 +95,7 @@ static int check_bytes(const ProtobufCMessageDescriptor *type,
                        int depth,
                        struct pawl_err *err)
 {
-    if (!field)
+    if (field == NULL)
         return 0;
     if (field->type == PROTOBUF_C_TYPE_STRING &&
         !wire_text_valid(value.at, (size_t)(value.end - value.at)))
@@ -176,7 +176,7 @@ static void *allocator_alloc(void *data, size_t size)
     struct allocator *allocator = data;
     void *p = arena_alloc(allocator->arena, size);
 
-    if (!p)
+    if (p == NULL)
         allocator->exhausted = true;
     return p;
 }
@@ -202,12 +202,12 @@ int wire_unpack(const ProtobufCMessageDescriptor *type,
     if (rc < 0)
         return rc;
     ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator.base, len, data);
-    if (!message && allocator.exhausted)
+    if (message == NULL && allocator.exhausted)
         return err_set(err,
                        PAWL_ELIMIT,
                        "the %s holds more than its size allows: too many small parts",
                        type->name);
-    if (!message)
+    if (message == NULL)
         return check_broken(type, err);
     *ret_message = message;
     return 0;

@@ -35,7 +35,7 @@ struct accept_item *accept_item_new(size_t n)
     return item;
 }
 
-void accept_item_destroy(struct accept_item *item)
+static void accept_item_destroy(struct accept_item *item)
 {
     arena_deinit(&item->arena);
     free(item);
@@ -79,7 +79,10 @@ void accept_item_counted(struct accept_item *item,
     item->counted_data = data;
 }
 
-void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
+/* Ends the call, unless its client is gone, and frees the item. */
+PRINTF_LIKE(3, 4)
+
+static void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
 {
     char message[RPC_MESSAGE_MAX];
     struct rpc_call *call = item->call;
@@ -110,7 +113,7 @@ void accept_item_fail(struct accept_item *item, enum rpc_status status, const ch
         rpc_end(call, status, "%s", message);
 }
 
-void accept_item_reply(struct accept_item *item)
+static void accept_item_reply(struct accept_item *item)
 {
     struct accept *a = item->accept;
     struct rpc_call *call = item->call;
@@ -159,7 +162,8 @@ static void item_gone(struct rpc_call *call, void *data)
 
 static const struct rpc_call_ops item_ops = {.gone = item_gone};
 
-void accept_requeue(struct accept *accept, struct accept_item *item)
+/* Puts the item first in line again. */
+static void accept_requeue(struct accept *accept, struct accept_item *item)
 {
     if (item->call == NULL) {
         accept_item_destroy(item);
@@ -171,6 +175,8 @@ void accept_requeue(struct accept *accept, struct accept_item *item)
     accept->stats.waiting++;
     accept->stats.waiting_bytes += item->bytes;
 }
+
+static void accept_send(struct accept *accept);
 
 static void on_before(uv_prepare_t *handle)
 {
@@ -253,7 +259,8 @@ static void flush_release(struct flush *flush)
     flush->busy = false;
 }
 
-void accept_send(struct accept *accept)
+/* Sends calls that wait, as far as flushes are free. */
+static void accept_send(struct accept *accept)
 {
     uv_prepare_stop(&accept->before);
     uv_check_stop(&accept->after);

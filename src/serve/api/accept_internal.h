@@ -68,17 +68,6 @@ struct accept {
     Pawl__V1__Accepted *accepted_list[ACCEPT_JOBS_MAX];
 };
 
-/* Sends calls that wait, as far as flushes are free. */
-void accept_send(struct accept *accept);
-
-/* Puts the item first in line again. */
-void accept_requeue(struct accept *accept, struct accept_item *item);
-void accept_item_destroy(struct accept_item *item);
-/* Ends the call, unless its client is gone, and frees the item. */
-void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
-void accept_item_reply(struct accept_item *item);
-
 /* Makes a batch of the flush's items and submits it. False: no memory; nothing was sent. */
 bool flush_start(struct flush *flush) MUST_CHECK;
 /* Reads the results into the items: ids, or replayed. */

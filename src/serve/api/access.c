@@ -143,7 +143,7 @@ int access_update(struct access_table *table,
 {
     struct access *access;
     size_t pos = 0;
-    int result = 0;
+    int rc = 0;
 
     while ((access = map_next(&table->by_hash, &pos, NULL, NULL)) != NULL)
         access->seen = false;
@@ -151,13 +151,13 @@ int access_update(struct access_table *table,
         struct access_view view;
 
         access_list_row(rows, row, &view);
-        int rc = take(table, &view, now_us);
+        int row_rc = take(table, &view, now_us);
 
-        if (rc < 0)
-            result = rc;
+        if (row_rc < 0)
+            rc = row_rc;
     }
     drop(table, was_not_seen, now_us, over, data);
-    return result;
+    return rc;
 }
 
 int64_t access_expire(struct access_table *table,

@@ -169,7 +169,7 @@ void api_list_jobs(struct rpc_call *call, const ProtobufCMessage *message, void 
     const char **states = arena_new_array(&tx->arena, request->n_states + 1, const char *);
 
     if (states == NULL) {
-        transaction_refuse(tx, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
         return;
     }
     for (size_t i = 0; i < request->n_states; i++)
@@ -291,7 +291,7 @@ void api_signal(struct rpc_call *call, const ProtobufCMessage *message, void *da
     } else if (signal_bind(tx, request))
         transaction_send(tx, signalled);
     else
-        transaction_refuse(tx, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
 }
 
 /* ── Cancel ── */
@@ -420,5 +420,5 @@ void api_cancel(struct rpc_call *call, const ProtobufCMessage *message, void *da
     } else if (cancel_bind(tx, request, request->job_ids, request->n_job_ids))
         transaction_send(tx, cancelled);
     else
-        transaction_refuse(tx, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
 }

@@ -55,7 +55,7 @@ void api_pause_queue(struct rpc_call *call, const ProtobufCMessage *message, voi
                           : client;
 
     if (who == NULL) {
-        transaction_refuse(tx, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
         return;
     }
     queue_pause_bind(batch_add(tx->batch, STMT(queue_pause)), request->queue, who);

@@ -2,8 +2,6 @@
 #include "serve/api/transaction.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define AFTER_CALL_MS 20 /* after the call's own deadline, which the transport reports first */
@@ -49,17 +47,12 @@ struct transaction *transaction_begin(struct rpc_call *call, struct conn *conn, 
     return tx;
 }
 
-void transaction_refuse(struct transaction *tx, enum rpc_status status, const char *fmt, ...)
+void transaction_no_memory(struct transaction *tx)
 {
-    char message[RPC_MESSAGE_MAX];
     struct rpc_call *call = tx->call;
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(message, sizeof(message), fmt, ap);
-    va_end(ap);
     transaction_free(tx);
-    rpc_end(call, status, "%s", message);
+    rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
 }
 
 bool transaction_again(struct transaction *tx,

@@ -28,14 +28,13 @@ struct transaction {
 };
 
 /* NULL: the call was refused. Otherwise batch_add(tx->batch, …), then transaction_send or
- * transaction_refuse. */
+ * transaction_no_memory. */
 struct transaction *
 transaction_begin(struct rpc_call *call, struct conn *conn, void *data) MUST_CHECK;
 void transaction_send(struct transaction *tx,
                       void (*answer)(struct transaction *tx, const struct batch_end *end));
 /* Instead of transaction_send: ends the call. */
-void transaction_refuse(struct transaction *tx, enum rpc_status status, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
+void transaction_no_memory(struct transaction *tx);
 
 /* From inside `answer`: begins another transaction for the same call, instead of ending it. The
  * batch is sent when `answer` returns and answered by `again`. False: no room; the call has to

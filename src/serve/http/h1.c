@@ -87,7 +87,7 @@ static void keep_field(struct h1 *h1)
             h1->name.data[i] = (char)tolower((unsigned char)h1->name.data[i]);
         struct h1_field field = {arena_strdup(&h1->arena, buf_str(&h1->name)),
                                  arena_strdup(&h1->arena, buf_str(&h1->value))};
-        if (field.name && field.value)
+        if (field.name != NULL && field.value != NULL)
             h1->fields[h1->n_fields++] = field;
         else
             h1->refusal = 431;
@@ -164,10 +164,10 @@ static int on_head(http_parser *parser)
         return -1;
     }
     const char *expect = h1_header(h1, "expect");
-    if (expect && strcasecmp(expect, "100-continue") == 0) {
+    if (expect != NULL && strcasecmp(expect, "100-continue") == 0) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
         uint8_t *room = queue_reserve(&h1->queue, sizeof(go_on) - 1);
-        if (!room)
+        if (room == NULL)
             return -1;
         memcpy(room, go_on, sizeof(go_on) - 1);
     }
@@ -234,9 +234,9 @@ static void h1_answer(void *data, const struct http_answer *answer)
     for (size_t i = 0; i < answer->n_extra; i++)
         buf_printf(&head, "%s: %s\r\n", answer->extra[i].name, answer->extra[i].value);
     buf_puts(&head, h1->closing ? "connection: close\r\n\r\n" : "\r\n");
-    size_t body_len = answer->body ? answer->len : 0;
+    size_t body_len = answer->body != NULL ? answer->len : 0;
     uint8_t *room = head.failed ? NULL : queue_reserve(&h1->queue, head.len + body_len);
-    if (!room) {
+    if (room == NULL) {
         peer_kill(h1->peer);
         return;
     }
@@ -258,7 +258,7 @@ static int h1_write(void *data, const void *bytes, size_t len)
     size_t tail = h1->chunked ? 2 : 0;
 
     uint8_t *room = queue_reserve(&h1->queue, n + len + tail);
-    if (!room)
+    if (room == NULL)
         return PAWL_ENOMEM;
     memcpy(room, length, n);
     memcpy(room + n, bytes, len);
@@ -273,7 +273,7 @@ static void h1_end(void *data)
     struct h1 *h1 = data;
     uint8_t *room = h1->chunked ? queue_reserve(&h1->queue, sizeof(last) - 1) : NULL;
 
-    if (room)
+    if (room != NULL)
         memcpy(room, last, sizeof(last) - 1);
     else
         h1->closing =
@@ -302,7 +302,7 @@ static void refuse(struct h1 *h1, enum http_errno error)
 {
     int status = h1->refusal ? h1->refusal : error == HPE_HEADER_OVERFLOW ? 431 : 400;
 
-    if (!h1->exchange.target) {
+    if (h1->exchange.target == NULL) {
         h1->exchange = (struct http_exchange){.sink = &h1_sink, .stream = h1, .peer = &h1->who};
         if (exchange_init(&h1->exchange, h1->http, "GET", "/") < 0)
             return;
@@ -395,7 +395,7 @@ static int h1_output(struct peer *peer, struct buf *out)
         return 0;
     size_t n = h1->queue.len < IO_CHUNK ? h1->queue.len : IO_CHUNK;
     char *room = buf_reserve(out, n);
-    if (!room)
+    if (room == NULL)
         return PAWL_ENOMEM;
     buf_wrote(out, queue_take(&h1->queue, room, n));
     if (h1->busy && h1->exchange.starved &&
@@ -464,7 +464,7 @@ int h1_attach(struct peer *peer, struct http *http)
     struct h1 *h1 = calloc(1, sizeof(*h1));
     size_t head = (size_t)http->limits->header_bytes;
 
-    if (!h1)
+    if (h1 == NULL)
         return PAWL_ENOMEM;
     h1->peer = peer;
     h1->http = http;

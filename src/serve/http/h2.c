@@ -39,7 +39,7 @@ static int begin_headers_cb(nghttp2_session *session, const nghttp2_frame *frame
         return 0;
     }
     struct h2_stream *stream = h2_stream_new(h2, frame->hd.stream_id);
-    if (!stream)
+    if (stream == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream);
     return 0;
@@ -56,7 +56,7 @@ static int header_cb(nghttp2_session *session,
 
     (void)flags;
     (void)data;
-    if (!stream || stream->started) /* trailers of a request are ignored */
+    if (stream == NULL || stream->started) /* trailers of a request are ignored */
         return 0;
     return h2_stream_header(stream, name, value) < 0 ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
@@ -73,7 +73,7 @@ static int data_cb(nghttp2_session *session,
     struct h2_stream *stream = stream_of(session, id);
 
     (void)flags;
-    if (!stream)
+    if (stream == NULL)
         return 0;
     h2_stream_data(stream, bytes, len);
     if (stream->discarded > DISCARD_MAX && !list_empty(&stream->answered_link))
@@ -124,14 +124,14 @@ static int frame_cb(nghttp2_session *session, const nghttp2_frame *frame, void *
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         stream = stream_of(session, frame->hd.stream_id);
-        if (stream && !stream->started)
+        if (stream != NULL && !stream->started)
             h2_stream_start(stream);
-        if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
             h2_stream_input_end(stream);
         break;
     case NGHTTP2_DATA:
         stream = stream_of(session, frame->hd.stream_id);
-        if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
             h2_stream_input_end(stream);
         break;
     case NGHTTP2_PING:
@@ -160,7 +160,7 @@ static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, v
         return 0;
     h2->control = 0;
     struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
-    if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+    if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         stream->answered_us = h2->peer->net->now_us;
         list_push(&h2->answered, &stream->answered_link);
         if (stream->discarded > DISCARD_MAX)
@@ -183,7 +183,7 @@ static int stream_close_cb(nghttp2_session *session, int32_t id, uint32_t code, 
 
     (void)code;
     (void)data;
-    if (stream) {
+    if (stream != NULL) {
         nghttp2_session_set_stream_user_data(session, id, NULL);
         h2_stream_free(stream);
     }
@@ -254,10 +254,10 @@ static int h2_output(struct peer *peer, struct buf *out)
             break;
         /* nghttp2 is outside of its callbacks: handlers may queue more. */
         struct list *link = list_shift(&h2->wake);
-        if (!link)
+        if (link == NULL)
             break;
         struct h2_stream *stream = LIST_ENTRY(link, struct h2_stream, wake_link);
-        if (stream->call)
+        if (stream->call != NULL)
             rpc_call_writable(stream->call);
         else
             exchange_writable(&stream->exchange);
@@ -281,7 +281,7 @@ static bool h2_needed(const struct peer *peer)
     LIST_FOREACH(link, &h2->streams) {
         const struct h2_stream *stream = LIST_ENTRY(link, struct h2_stream, link);
 
-        if (stream->call && rpc_call_keeps_connection(stream->call))
+        if (stream->call != NULL && rpc_call_keeps_connection(stream->call))
             return true;
     }
     return false;
@@ -346,7 +346,7 @@ static void h2_close(struct peer *peer)
     struct h2 *h2 = peer->state;
     struct list *link;
 
-    while ((link = list_shift(&h2->streams)))
+    while ((link = list_shift(&h2->streams)) != NULL)
         h2_stream_free(LIST_ENTRY(link, struct h2_stream, link));
     nghttp2_session_del(h2->session);
     free(h2);
@@ -412,7 +412,7 @@ int h2_attach(struct peer *peer, struct http *http)
 {
     struct h2 *h2 = calloc(1, sizeof(*h2));
 
-    if (!h2)
+    if (h2 == NULL)
         return PAWL_ENOMEM;
     h2->peer = peer;
     h2->http = http;

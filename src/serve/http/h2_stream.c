@@ -27,7 +27,7 @@ struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = calloc(1, sizeof(*stream));
 
-    if (!stream)
+    if (stream == NULL)
         return NULL;
     stream->h2 = h2;
     stream->id = id;
@@ -58,7 +58,7 @@ void h2_stream_free(struct h2_stream *stream)
     struct h2 *h2 = stream->h2;
 
     stream->finishing = true;
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_abort(stream->call);
     stream->call = NULL;
     exchange_deinit(&stream->exchange);
@@ -79,7 +79,7 @@ static int grow_fields(struct h2_stream *stream)
     size_t size = stream->fields_size > 0 ? H2_FIELDS_MAX : FIELDS_FIRST;
     struct h2_field *fields = realloc(stream->fields, size * sizeof(*fields));
 
-    if (!fields)
+    if (fields == NULL)
         return PAWL_ENOMEM;
     stream->fields = fields;
     stream->fields_size = size;
@@ -142,10 +142,10 @@ void h2_stream_start(struct h2_stream *stream)
     const char *path = FIELD(stream, ":path");
 
     stream->started = true;
-    if (!path ||
-        !method) { /* nghttp2 checks that they are there, but they may have been too large */
-        path = path ? path : "/";
-        method = method ? method : "GET";
+    if (path == NULL ||
+        method == NULL) { /* nghttp2 checks that they are there, but they may have been too large */
+        path = path != NULL ? path : "/";
+        method = method != NULL ? method : "GET";
     }
     if (strcmp(method, "POST") == 0 && http_is_rpc(FIELD(stream, "content-type"))) {
         start_rpc(stream, path);
@@ -167,9 +167,9 @@ void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len)
 
     if (stream->finishing)
         stream->discarded += len;
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_input(stream->call, data, len);
-    else if (!stream->is_rpc && exchange->target && !exchange->answered &&
+    else if (!stream->is_rpc && exchange->target != NULL && !exchange->answered &&
              buf_append(&exchange->body, data, len) < 0)
         http_reply_text(
             exchange, 413, "the body is larger than the limit of %zu bytes", exchange->body.max);
@@ -178,22 +178,36 @@ void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len)
 void h2_stream_too_slow(struct h2_stream *stream)
 {
     list_remove(&stream->receiving_link);
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_too_slow(stream->call);
-    else if (!stream->is_rpc && stream->exchange.target && !stream->exchange.answered)
+    else if (!stream->is_rpc && stream->exchange.target != NULL && !stream->exchange.answered)
         http_reply_text(&stream->exchange, 408, "the request was not complete in time");
 }
 
 void h2_stream_input_end(struct h2_stream *stream)
 {
     list_remove(&stream->receiving_link);
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_input_end(stream->call);
-    else if (!stream->is_rpc && stream->exchange.target && !stream->exchange.answered)
+    else if (!stream->is_rpc && stream->exchange.target != NULL && !stream->exchange.answered)
         exchange_dispatch(&stream->exchange);
 }
 
 /* ── output ── */
+
+/* Message and effect of the status, where there are any; returns the number of fields. */
+static size_t add_status(const struct h2_stream *stream, nghttp2_nv *nv, size_t n)
+{
+    if (stream->message != NULL) {
+        nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
+        nv[n++] = message;
+    }
+    if (stream->done != NULL) {
+        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
+        nv[n++] = done;
+    }
+    return n;
+}
 
 /* The status, behind the last byte. nghttp2 wants it from inside the read callback. */
 static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
@@ -201,17 +215,8 @@ static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
     char status[12];
     int n = snprintf(status, sizeof(status), "%d", stream->status);
     nghttp2_nv nv[3] = {NV("grpc-status", status, (size_t)n)};
-    size_t n_nv = 1;
 
-    if (stream->message) {
-        nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
-        nv[n_nv++] = message;
-    }
-    if (stream->done) {
-        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
-        nv[n_nv++] = done;
-    }
-    return nghttp2_submit_trailer(session, stream->id, nv, n_nv);
+    return nghttp2_submit_trailer(session, stream->id, nv, add_status(stream, nv, 1));
 }
 
 /* Says how many bytes of the queue the next frame takes. h2_stream_send follows and takes them
@@ -242,7 +247,7 @@ static ssize_t read_cb(nghttp2_session *session,
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         return (ssize_t)n;
     }
-    bool starved = stream->call ? rpc_call_starved(stream->call) : stream->exchange.starved;
+    bool starved = stream->call != NULL ? rpc_call_starved(stream->call) : stream->exchange.starved;
     if (starved && left < (size_t)stream->h2->http->limits->queue_bytes / 2 &&
         list_empty(&stream->wake_link))
         list_push(&stream->h2->wake, &stream->wake_link);
@@ -298,7 +303,7 @@ static uint8_t *sink_reserve(void *data, size_t len)
     };
 
     uint8_t *room = queue_reserve(&stream->queue, len);
-    if (!room)
+    if (room == NULL)
         return NULL;
     if (!stream->responded && submit(stream, nv, 2, true) < 0) {
         queue_deinit(&stream->queue);
@@ -325,16 +330,8 @@ static void submit_status_only(struct h2_stream *stream)
         NV("content-type", "application/grpc", 16),
         NV("grpc-status", status, (size_t)n),
     };
-    size_t n_nv = 3;
+    size_t n_nv = add_status(stream, nv, 3);
 
-    if (stream->message) {
-        nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
-        nv[n_nv++] = message;
-    }
-    if (stream->done) {
-        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
-        nv[n_nv++] = done;
-    }
     if (stream->status == RPC_UNIMPLEMENTED) {
         nghttp2_nv accepted = NV("grpc-accept-encoding", "identity,gzip", 13);
         nv[n_nv++] = accepted;
@@ -372,7 +369,7 @@ static void sink_answer(void *data, const struct http_answer *answer)
     size_t n_nv = 0;
     int n_status = snprintf(status, sizeof(status), "%d", answer->status);
     int n_length = snprintf(length, sizeof(length), "%zu", answer->len);
-    bool with_data = answer->body && answer->len > 0;
+    bool with_data = answer->body != NULL && answer->len > 0;
 
     const nghttp2_nv fixed[] = {
         NV(":status", status, (size_t)n_status),
@@ -389,7 +386,7 @@ static void sink_answer(void *data, const struct http_answer *answer)
                                   .valuelen = strlen(answer->extra[i].value)};
     if (with_data) {
         uint8_t *room = queue_reserve(&stream->queue, answer->len);
-        if (!room) {
+        if (room == NULL) {
             stream->h2->broken = true;
             return;
         }
@@ -409,7 +406,7 @@ static int sink_write(void *data, const void *bytes, size_t len)
     struct h2_stream *stream = data;
     uint8_t *room = queue_reserve(&stream->queue, len);
 
-    if (!room)
+    if (room == NULL)
         return PAWL_ENOMEM;
     memcpy(room, bytes, len);
     resume(stream);

@@ -185,7 +185,7 @@ static int bind_tcp(struct listener *listener,
 {
     const int on = 1;
 
-    if (!is_loopback(info->ai_addr) && !listener->tls && !open) {
+    if (!is_loopback(info->ai_addr) && listener->tls == NULL && !open) {
         err_set(err, PAWL_EDENIED, "%s can be reached by others, and there is no TLS", address);
         return err_hint(err, "Give a certificate, listen on 127.0.0.1, or say that it is meant.");
     }
@@ -208,7 +208,7 @@ static int resolve(const char *address, struct addrinfo **ret_info, struct pawl_
     const char *colon = strrchr(address, ':');
     char host[256];
 
-    if (!colon || colon == address || (size_t)(colon - address) >= sizeof(host))
+    if (colon == NULL || colon == address || (size_t)(colon - address) >= sizeof(host))
         return err_set(err, PAWL_EINVAL, "\"%s\" is not HOST:PORT or unix:PATH", address);
     size_t len = (size_t)(colon - address);
     bool brackets = address[0] == '[' && address[len - 1] == ']';
@@ -280,7 +280,7 @@ int net_listen(
 {
     struct listener *listener = calloc(1, sizeof(*listener));
 
-    if (!listener)
+    if (listener == NULL)
         return err_set(err, PAWL_ENOMEM, "no memory to listen on %s", address);
     listener->net = net;
     listener->tls = tls;
@@ -301,7 +301,7 @@ int net_listen(
         if (listener->path[0])
             unlink(listener->path);
         free(listener);
-        return err ? err->code : PAWL_EFAILED;
+        return err != NULL ? err->code : PAWL_EFAILED;
     }
     listener->poll.data = listener;
     uv_poll_start(&listener->poll, UV_READABLE, accept_cb);

@@ -30,7 +30,7 @@ static void handle_closed(uv_handle_t *handle)
     io_buffers_deinit(&net->buffers);
     if (net->spare_fd >= 0)
         close(net->spare_fd);
-    if (net->stopped)
+    if (net->stopped != NULL)
         net->stopped(net->stopped_data);
 }
 
@@ -50,9 +50,10 @@ static void prepare_cb(uv_prepare_t *prepare)
     net->now_us = now_us();
     list_init(&todo);
     list_splice(&todo, &net->dirty);
-    while ((link = list_shift(&todo))) /* a peer that a flush makes dirty waits for the next turn */
+    while ((link = list_shift(&todo)) !=
+           NULL) /* a peer that a flush makes dirty waits for the next turn */
         peer_flush(LIST_ENTRY(link, struct peer, dirty_link));
-    while ((link = list_shift(&net->dead)))
+    while ((link = list_shift(&net->dead)) != NULL)
         peer_free(LIST_ENTRY(link, struct peer, link));
     if (list_empty(&net->dirty))
         uv_idle_stop(&net->idle);

@@ -97,7 +97,7 @@ static void peer_closed(uv_handle_t *handle)
 void peer_free(struct peer *peer)
 {
     assert(peer->dead);
-    if (peer->protocol)
+    if (peer->protocol != NULL)
         peer->protocol->close(peer);
     /* A callback during the protocol's close may have marked the peer dirty. */
     list_remove(&peer->dirty_link);
@@ -173,12 +173,12 @@ static int peer_input(void *data, const uint8_t *bytes, size_t len)
 {
     struct peer *peer = data;
 
-    if (!peer->protocol && peer->io.tls && tls_session_alpn_h2(peer->io.tls)) {
+    if (peer->protocol == NULL && peer->io.tls != NULL && tls_session_alpn_h2(peer->io.tls)) {
         int rc = peer_attach(peer, true);
         if (rc < 0)
             return rc;
     }
-    while (!peer->protocol && len > 0) {
+    while (peer->protocol == NULL && len > 0) {
         bool same = *bytes == (uint8_t)preface[peer->preface_len];
         if (same) {
             peer->preface[peer->preface_len++] = *bytes++;
@@ -212,7 +212,7 @@ static bool peer_read(struct peer *peer)
         peer_close(peer);
     } else if (result == IO_END) {
         peer->eof = true;
-        if (peer->io.errnum != 0 || !peer->protocol || !peer->protocol->answers_after_eof)
+        if (peer->io.errnum != 0 || peer->protocol == NULL || !peer->protocol->answers_after_eof)
             peer_kill(peer);
         else
             peer_dirty(peer);
@@ -254,7 +254,7 @@ static int peer_output(void *data, struct buf *out)
 {
     struct peer *peer = data;
 
-    return peer->protocol && !peer->said_goodbye ? peer->protocol->output(peer, out) : 0;
+    return peer->protocol != NULL && !peer->said_goodbye ? peer->protocol->output(peer, out) : 0;
 }
 
 /* As io_write. */
@@ -273,7 +273,7 @@ static int peer_write(struct peer *peer)
  * would reset the connection and lose the last bytes: the client gets a moment to read them. */
 static void peer_last_words(struct peer *peer)
 {
-    if (peer->io.tls && io_ready(&peer->io) && !peer->said_goodbye) {
+    if (peer->io.tls != NULL && io_ready(&peer->io) && !peer->said_goodbye) {
         peer->said_goodbye = peer->closing = true;
         tls_session_close(peer->io.tls);
         peer_dirty(peer);
@@ -310,9 +310,9 @@ void peer_flush(struct peer *peer)
     if (rc > 0)
         peer_dirty(peer);
     else if (!peer->io.blocked) {
-        bool finished = peer->protocol && peer->protocol->finished(peer);
+        bool finished = peer->protocol != NULL && peer->protocol->finished(peer);
         peer->progress_us = peer->net->now_us;
-        if (peer->closing || finished || (peer->eof && !peer->protocol))
+        if (peer->closing || finished || (peer->eof && peer->protocol == NULL))
             peer_last_words(peer);
     }
     if (!peer->dead)
@@ -331,7 +331,7 @@ void peer_drain(struct peer *peer, int64_t grace_ms)
     if (peer->draining)
         return;
     peer->draining = true;
-    if (peer->protocol)
+    if (peer->protocol != NULL)
         peer->protocol->drain(peer);
     else
         peer_kill(peer); /* the client has sent nothing yet */
@@ -339,9 +339,9 @@ void peer_drain(struct peer *peer, int64_t grace_ms)
 
 void peer_quiesce(struct peer *peer)
 {
-    if (peer->dead || peer->draining || !peer->protocol)
+    if (peer->dead || peer->draining || peer->protocol == NULL)
         return;
-    if (peer->protocol->needed && peer->protocol->needed(peer))
+    if (peer->protocol->needed != NULL && peer->protocol->needed(peer))
         return;
     peer->draining = true;
     peer->protocol->drain(peer);
@@ -352,7 +352,7 @@ void peer_tick(struct peer *peer, int64_t now_us)
     const struct serve_limits *limits = peer->net->options.limits;
     bool late = now_us >= peer->close_by_us;
 
-    if (!peer->protocol && now_us - peer->opened_us > limits->handshake_ms * US_PER_MS)
+    if (peer->protocol == NULL && now_us - peer->opened_us > limits->handshake_ms * US_PER_MS)
         late = true;
     if (peer->io.blocked && now_us - peer->progress_us > limits->grace_ms * US_PER_MS)
         late = true;
@@ -367,6 +367,6 @@ void peer_tick(struct peer *peer, int64_t now_us)
         peer_drain(peer, limits->grace_ms);
     if (peer->net->quiet)
         peer_quiesce(peer);
-    if (peer->protocol && !peer->dead)
+    if (peer->protocol != NULL && !peer->dead)
         peer->protocol->tick(peer, now_us);
 }

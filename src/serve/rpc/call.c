@@ -44,12 +44,12 @@ static struct rpc_call *call_get(struct rpc *rpc)
 {
     struct list *link = list_shift(&rpc->idle);
 
-    if (link) {
+    if (link != NULL) {
         rpc->n_idle--;
         return LIST_ENTRY(link, struct rpc_call, link);
     }
     struct rpc_call *call = calloc(1, sizeof(*call));
-    if (!call)
+    if (call == NULL)
         return NULL;
     list_init(&call->link);
     call->rpc = rpc;
@@ -115,7 +115,7 @@ static void call_close(struct rpc_call *call, enum rpc_status status)
     uv_timer_stop(&call->timer);
     entry->ended[status]++;
     entry->active--;
-    if (entry->method && !entry->method->server_streams)
+    if (entry->method != NULL && !entry->method->server_streams)
         histogram_add(&entry->latency, now_us() - call->started_us);
 }
 
@@ -123,7 +123,7 @@ static void call_close(struct rpc_call *call, enum rpc_status status)
  * which has several effects. */
 static const char *call_done(const struct rpc_call *call, enum rpc_status status)
 {
-    if (status == RPC_OK || (call->entry->method && call->entry->method->server_streams))
+    if (status == RPC_OK || (call->entry->method != NULL && call->entry->method->server_streams))
         return NULL;
     return call->unknown ? RPC_DONE_UNKNOWN : RPC_DONE_NO;
 }
@@ -144,7 +144,7 @@ static void call_gone(struct rpc_call *call)
     const struct rpc_call_ops *ops = call->ops;
 
     call->ops = NULL;
-    if (ops)
+    if (ops != NULL)
         ops->gone(call, call->data);
 }
 
@@ -170,23 +170,23 @@ static int call_accept(struct rpc_call *call, const struct rpc_head *head)
 {
     int64_t timeout_us;
 
-    if (head->encoding && strcmp(head->encoding, "gzip") == 0)
+    if (head->encoding != NULL && strcmp(head->encoding, "gzip") == 0)
         call->reader.gzip = true;
-    else if (head->encoding && strcmp(head->encoding, "identity") != 0) {
+    else if (head->encoding != NULL && strcmp(head->encoding, "identity") != 0) {
         rpc_end(call,
                 RPC_UNIMPLEMENTED,
                 "compression \"%s\" is not known here; use gzip or identity",
                 head->encoding);
         return -1;
     }
-    if (head->authorization) {
+    if (head->authorization != NULL) {
         call->authorization = arena_strdup(&call->head, head->authorization);
-        if (!call->authorization) {
+        if (call->authorization == NULL) {
             rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
             return -1;
         }
     }
-    if (!head->timeout)
+    if (head->timeout == NULL)
         return 0;
     if (rpc_timeout_parse(head->timeout, strlen(head->timeout), &timeout_us) < 0) {
         rpc_end(call, RPC_INVALID_ARGUMENT, "grpc-timeout \"%s\" is not a timeout", head->timeout);
@@ -209,12 +209,12 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
 {
     struct rpc_call *call = call_get(rpc);
 
-    if (!call) {
+    if (call == NULL) {
         sink->finish(stream, RPC_RESOURCE_EXHAUSTED, "no memory for the call", RPC_DONE_NO);
         return NULL;
     }
     struct rpc_entry *entry = map_get(&rpc->by_path, head->path, strlen(head->path));
-    call->entry = entry ? entry : &rpc->unknown;
+    call->entry = entry != NULL ? entry : &rpc->unknown;
     call->sink = sink;
     call->stream = stream;
     call->peer = *head->peer;
@@ -234,7 +234,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     rpc->n_active++;
 
     call->busy++;
-    if (!entry)
+    if (entry == NULL)
         rpc_end(call, RPC_UNIMPLEMENTED, "there is no method %s here", head->path);
     else
         (void)call_accept(call, head);
@@ -251,11 +251,11 @@ static void call_handle(struct rpc_call *call, const ProtobufCMessage *request)
     bool asked = call->guarded || method->client_streams;
 
     call->guarded = true;
-    if (asked || !rpc->guard || rpc->guard(call, rpc->guard_data)) {
+    if (asked || rpc->guard == NULL || rpc->guard(call, rpc->guard_data)) {
         call->handled = true;
         method->handle(call, request, call->entry->service->data);
     }
-    if (!call->ended && !call->ops && (!method->client_streams || !request))
+    if (!call->ended && call->ops == NULL && (!method->client_streams || request == NULL))
         rpc_end(call, RPC_INTERNAL, "%s gave no answer", method->name);
 }
 
@@ -274,7 +274,7 @@ static void call_message(struct rpc_call *call, const uint8_t *data, size_t len)
     struct pawl_err err;
 
     call->entry->messages_in++;
-    if (call->request && !method->client_streams) {
+    if (call->request != NULL && !method->client_streams) {
         rpc_end(call, RPC_INTERNAL, "%s takes one message, and there is another", method->name);
         return;
     }
@@ -331,7 +331,7 @@ void rpc_call_input_end(struct rpc_call *call)
         rpc_end(call, RPC_INTERNAL, "the request ends in the middle of a message");
     } else if (method->client_streams)
         call_handle(call, NULL);
-    else if (!call->request)
+    else if (call->request == NULL)
         rpc_end(call, RPC_INTERNAL, "%s takes one message, and there is none", method->name);
     else
         call_handle(call, call->request);
@@ -352,14 +352,14 @@ bool rpc_call_starved(const struct rpc_call *call)
 
 bool rpc_call_keeps_connection(const struct rpc_call *call)
 {
-    return call->ops && call->ops->keeps_connection;
+    return call->ops != NULL && call->ops->keeps_connection;
 }
 
 void rpc_call_writable(struct rpc_call *call)
 {
     call->starved = false;
     call->busy++;
-    if (call->ops && call->ops->writable)
+    if (call->ops != NULL && call->ops->writable != NULL)
         call->ops->writable(call, call->data);
     call_leave(call);
 }
@@ -384,7 +384,7 @@ static int call_pack(struct rpc_call *call, const ProtobufCMessage *message)
     if (len > UINT32_MAX)
         return PAWL_ELIMIT;
     uint8_t *out = call->sink->reserve(call->stream, FRAME_PREFIX_LEN + len);
-    if (!out)
+    if (out == NULL)
         return PAWL_ENOMEM;
     frame_prefix(out, len);
     size_t packed = protobuf_c_message_pack(message, out + FRAME_PREFIX_LEN);
@@ -420,7 +420,7 @@ int rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
 
 size_t rpc_queued(const struct rpc_call *call)
 {
-    return call->stream ? call->sink->queued(call->stream) : 0;
+    return call->stream != NULL ? call->sink->queued(call->stream) : 0;
 }
 
 static void end_with(struct rpc_call *call, enum rpc_status status, const char *fmt, va_list ap)
@@ -474,14 +474,9 @@ void rpc_end_err(struct rpc_call *call, const struct pawl_err *err)
 
 void rpc_hold(struct rpc_call *call, const struct rpc_call_ops *ops, void *data)
 {
-    assert(!call->ended && ops && ops->gone);
+    assert(!call->ended && ops != NULL && ops->gone != NULL);
     call->ops = ops;
     call->data = data;
-}
-
-void *rpc_held_data(const struct rpc_call *call)
-{
-    return call->data;
 }
 
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
@@ -496,7 +491,7 @@ const char *rpc_call_authorization(const struct rpc_call *call)
 
 const char *rpc_call_path(const struct rpc_call *call)
 {
-    return call->entry->path ? call->entry->path : "";
+    return call->entry->path != NULL ? call->entry->path : "";
 }
 
 int64_t rpc_call_deadline_us(const struct rpc_call *call)

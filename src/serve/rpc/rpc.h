@@ -120,7 +120,6 @@ struct rpc_call_ops {
 
 /* The handler answers later. ops: static. May be called again to change ops or data. */
 void rpc_hold(struct rpc_call *call, const struct rpc_call_ops *ops, void *data);
-void *rpc_held_data(const struct rpc_call *call);
 
 /* ── what is known about a call ── */
 
