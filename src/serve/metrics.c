@@ -77,6 +77,18 @@ void metrics_int(struct buf *out,
     buf_printf(out, "%" PRId64 "\n", value);
 }
 
+void metrics_counter(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metrics_family(out, name, "counter", help);
+    metrics_int(out, name, NULL, (int64_t)value);
+}
+
+void metrics_gauge(struct buf *out, const char *name, const char *help, int64_t value)
+{
+    metrics_family(out, name, "gauge", help);
+    metrics_int(out, name, NULL, value);
+}
+
 void histogram_add(struct histogram *histogram, int64_t us)
 {
     histogram->count++;

@@ -28,6 +28,10 @@ void metrics_int(struct buf *out,
                  const struct metrics_label *labels,
                  int64_t value);
 
+/* A family with one sample without labels. */
+void metrics_counter(struct buf *out, const char *name, const char *help, uint64_t value);
+void metrics_gauge(struct buf *out, const char *name, const char *help, int64_t value);
+
 /* Durations in buckets from half a millisecond to ten seconds. */
 #define HISTOGRAM_BUCKETS 14
 

@@ -71,13 +71,12 @@ int transport_set_ready(struct transport *transport, const char *why)
 
 static void net_metrics(const struct net *net, struct buf *out)
 {
-#define NET_METRIC(name, help)                                                \
-    metrics_family(out, "pawl_connections_" #name "_total", "counter", help); \
-    metrics_int(out, "pawl_connections_" #name "_total", NULL, (int64_t)net->counters.name);
+#define NET_METRIC(name, help) \
+    metrics_counter(out, "pawl_connections_" #name "_total", help, net->counters.name);
     NET_COUNTERS(NET_METRIC)
 #undef NET_METRIC
-    metrics_family(out, "pawl_connections_open", "gauge", "Connections that are open.");
-    metrics_int(out, "pawl_connections_open", NULL, (int64_t)net->n_peers);
+    metrics_gauge(
+        out, "pawl_connections_open", "Connections that are open.", (int64_t)net->n_peers);
 }
 
 static void handle_metrics(struct http_exchange *exchange, void *data)

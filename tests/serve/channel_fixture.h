@@ -102,11 +102,11 @@ static inline void fixture_serve(struct fixture *f, const char *listen, struct t
 
     echo_state.loop = &f->loop;
     f->stopped = false;
-    assert_int_equal(
-        0,
-        transport_new(&(struct transport_options){.loop = &f->loop, .limits = serve_limits_default()},
-                   &f->server,
-                   &err));
+    assert_int_equal(0,
+                     transport_new(&(struct transport_options){.loop = &f->loop,
+                                                               .limits = serve_limits_default()},
+                                   &f->server,
+                                   &err));
     assert_int_equal(0, rpc_register(transport_rpc(f->server), &echo_service, &err));
     assert_int_equal(0, transport_listen(f->server, listen, tls, false, &err));
     assert_true(transport_address(f->server, 0, address, sizeof(address)));

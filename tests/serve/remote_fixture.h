@@ -326,11 +326,11 @@ static void serve(const char *listen)
     struct pawl_err err;
     char address[128];
 
-    assert_int_equal(
-        0,
-        transport_new(&(struct transport_options){.loop = &here->loop, .limits = serve_limits_default()},
-                   &here->server,
-                   &err));
+    assert_int_equal(0,
+                     transport_new(&(struct transport_options){.loop = &here->loop,
+                                                               .limits = serve_limits_default()},
+                                   &here->server,
+                                   &err));
     assert_int_equal(0, rpc_register(transport_rpc(here->server), &service, &err));
     assert_int_equal(0, transport_listen(here->server, listen, NULL, false, &err));
     assert_true(transport_address(here->server, 0, address, sizeof(address)));

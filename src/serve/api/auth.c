@@ -242,10 +242,10 @@ void auth_metrics(const struct auth *auth, struct buf *out)
 
         metrics_int(out, "pawl_auth_refused_total", labels, (int64_t)auth->refused[i]);
     }
-    metrics_family(out, "pawl_auth_ended_total", "counter", "Open calls ended with their token.");
-    metrics_int(out, "pawl_auth_ended_total", NULL, (int64_t)auth->ended);
-    metrics_family(out, "pawl_auth_tokens", "gauge", "Access tokens that are valid.");
-    metrics_int(out, "pawl_auth_tokens", NULL, (int64_t)auth->table.by_hash.n);
+    metrics_counter(
+        out, "pawl_auth_ended_total", "Open calls ended with their token.", auth->ended);
+    metrics_gauge(
+        out, "pawl_auth_tokens", "Access tokens that are valid.", (int64_t)auth->table.by_hash.n);
     client_metric(auth,
                   out,
                   "pawl_client_calls_total",

@@ -155,8 +155,7 @@ int stream_assign(struct stream *stream, struct stream_run *const *runs, size_t 
     struct dispatch *d = stream->d;
     AssignedJob jobs[STREAM_BATCH_MAX];
     AssignedJob *pointers[STREAM_BATCH_MAX];
-    Pawl__V1__StreamJobsResponse message;
-    Pawl__V1__Assignment assignment;
+    Pawl__V1__Assignment assignment = PAWL__V1__ASSIGNMENT__INIT;
     int64_t until_us = lease_until_us(d);
     uint64_t at = stream->bytes;
 
@@ -170,13 +169,9 @@ int stream_assign(struct stream *stream, struct stream_run *const *runs, size_t 
         pointers[i] = &jobs[i];
         runs[i]->at = at;
     }
-    pawl__v1__stream_jobs_response__init(&message);
-    pawl__v1__assignment__init(&assignment);
     assignment.jobs = pointers;
     assignment.n_jobs = n;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_ASSIGNMENT;
-    message.assignment = &assignment;
-    int rc = stream_send(stream, &message);
+    int rc = stream_send(stream, STREAM_MESSAGE(ASSIGNMENT, assignment, &assignment));
 
     if (rc == 0) {
         d->counters.jobs_assigned += n;

@@ -72,9 +72,8 @@ static void beat_free(struct beat *beat)
 
 static void answer(struct beat *beat)
 {
-    Response response;
+    Response response = PAWL__V1__HEARTBEAT_RESPONSE__INIT;
 
-    pawl__v1__heartbeat_response__init(&response);
     response.lease_until_us = lease_until_us(beat->d);
     response.lost_job_ids = beat->lost;
     response.n_lost_job_ids = beat->n_lost;

@@ -367,22 +367,12 @@ static void coordinator_metrics(struct buf *out, const struct coordinator *c)
     struct coordinator_gauges gauges;
 
     coordinator_gauges(c, &gauges);
-#define COUNTER(name, what)                                              \
-    metrics_family(out, "pawl_engine_" #name "_total", "counter", what); \
-    metrics_int(out, "pawl_engine_" #name "_total", NULL, (int64_t)stats->name);
-#define GAUGE(name, what)                                     \
-    metrics_family(out, "pawl_engine_" #name, "gauge", what); \
-    metrics_int(out, "pawl_engine_" #name, NULL, gauges.name);
+#define COUNTER(name, what) metrics_counter(out, "pawl_engine_" #name "_total", what, stats->name);
+#define GAUGE(name, what)   metrics_gauge(out, "pawl_engine_" #name, what, gauges.name);
     COORDINATOR_COUNTERS(COUNTER)
     COORDINATOR_GAUGES(GAUGE)
 #undef COUNTER
 #undef GAUGE
-}
-
-static void gauge(struct buf *out, const char *name, const char *what, int64_t value)
-{
-    metrics_family(out, name, "gauge", what);
-    metrics_int(out, name, NULL, value);
 }
 
 static void metrics(struct buf *out, void *data)
@@ -396,13 +386,13 @@ static void metrics(struct buf *out, void *data)
         used += stream->used;
         draining += stream->draining;
     }
-    gauge(out, "pawl_workers", "Workers whose streams are open.", (int64_t)d->streams.n);
-    gauge(out, "pawl_workers_draining", "Of these, workers that get no more jobs.", draining);
-    gauge(out, "pawl_worker_credits", "Jobs that workers may hold at once.", credits);
-    gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", used);
-#define COUNTER(name, what)                                              \
-    metrics_family(out, "pawl_worker_" #name "_total", "counter", what); \
-    metrics_int(out, "pawl_worker_" #name "_total", NULL, (int64_t)d->counters.name);
+    metrics_gauge(out, "pawl_workers", "Workers whose streams are open.", (int64_t)d->streams.n);
+    metrics_gauge(
+        out, "pawl_workers_draining", "Of these, workers that get no more jobs.", draining);
+    metrics_gauge(out, "pawl_worker_credits", "Jobs that workers may hold at once.", credits);
+    metrics_gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", used);
+#define COUNTER(name, what) \
+    metrics_counter(out, "pawl_worker_" #name "_total", what, d->counters.name);
     DISPATCH_COUNTERS(COUNTER)
 #undef COUNTER
     if (d->coordinator != NULL)

@@ -94,11 +94,10 @@ struct report_call {
     struct report_item items[];
 };
 
-/* A recent answer. */
+/* A recent answer: the outcome was committed, and led to this state. */
 struct recent {
     int64_t job_id;
     struct ticket ticket;
-    Pawl__V1__ItemStatus status;
     Pawl__V1__JobState state;
 };
 
@@ -191,6 +190,12 @@ void stream_stop_run(struct stream_run *run, enum stop_reason reason);
 /* PAWL_EFULL: the worker does not read, nothing was sent, and streams_writable follows. Any other
  * error: nothing was sent, and the stream is ended soon. */
 int stream_send(struct stream *stream, const Pawl__V1__StreamJobsResponse *message);
+/* The message of a stream that is this member: STREAM_MESSAGE(DRAIN, drain, &drain). */
+#define STREAM_MESSAGE(which, member, value)                                          \
+    (&(const Pawl__V1__StreamJobsResponse){                                           \
+        .base = PROTOBUF_C_MESSAGE_INIT(&pawl__v1__stream_jobs_response__descriptor), \
+        .message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_##which,              \
+        .member = (value)})
 
 /* assign.c */
 /* Sends jobs in one message; errors as stream_send. */

@@ -13,6 +13,14 @@
 typedef Pawl__V1__ReportResultRequest Request;
 typedef Pawl__V1__ReportResultResponse Response;
 
+/* The contract's names, shorter. */
+#define ITEM_INVALID   PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID
+#define ITEM_NOT_FOUND PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND
+#define ITEM_OK        PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK
+#define ITEM_RETRY     PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY
+#define ITEM_STALE     PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE
+#define NO_STATE       PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED
+
 /* The reports that wait until a run is settled. */
 struct waiters {
     struct list items;
@@ -33,9 +41,8 @@ static void reply(struct report_call *owner)
     size_t n = owner->n;
     Pawl__V1__ReportAnswer *answers = calloc(n + 1, sizeof(*answers));
     Pawl__V1__ReportAnswer **pointers = calloc(n + 1, sizeof(Pawl__V1__ReportAnswer *));
-    Response response;
+    Response response = PAWL__V1__REPORT_RESULT_RESPONSE__INIT;
 
-    pawl__v1__report_result_response__init(&response);
     for (size_t i = 0; answers != NULL && pointers != NULL && i < n; i++) {
         pawl__v1__report_answer__init(&answers[i]);
         answers[i].job_id = owner->request->reports[i]->job_id;
@@ -69,7 +76,7 @@ static void item_close(struct report_item *item,
     item->error = error != NULL ? strdup(error) : NULL;
     item->open = false;
     item->lookup = NULL;
-    owner->d->counters.reports_stale += status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE;
+    owner->d->counters.reports_stale += status == ITEM_STALE;
     if (--owner->n_open == 0)
         reply(owner);
 }
@@ -78,9 +85,8 @@ static Pawl__V1__JobState state_of(const char *text)
 {
     enum job_state state;
 
-    return text != NULL && job_state_parse(text, &state) == 0
-               ? (Pawl__V1__JobState)state
-               : PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED;
+    return text != NULL && job_state_parse(text, &state) == 0 ? (Pawl__V1__JobState)state
+                                                              : NO_STATE;
 }
 
 static struct recent *recent_of(struct dispatch *d, int64_t job_id)
@@ -88,16 +94,12 @@ static struct recent *recent_of(struct dispatch *d, int64_t job_id)
     return &d->recent[(uint64_t)job_id & (RECENT_MAX - 1)];
 }
 
-static void remember(struct dispatch *d,
-                     const struct stream_run *run,
-                     Pawl__V1__ItemStatus status,
-                     Pawl__V1__JobState state)
+static void remember(struct dispatch *d, const struct stream_run *run, Pawl__V1__JobState state)
 {
     struct recent *recent = recent_of(d, run->job_id);
 
     recent->job_id = run->job_id;
     recent->ticket = run->ticket;
-    recent->status = status;
     recent->state = state;
 }
 
@@ -130,11 +132,7 @@ static bool wait_for(struct stream_run *run, struct report_item *item)
 
 static void close_err(struct report_item *item, const struct pawl_err *err)
 {
-    item_close(item,
-               err->code == PAWL_ENOMEM ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY
-                                        : PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID,
-               PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
-               err->message);
+    item_close(item, err->code == PAWL_ENOMEM ? ITEM_RETRY : ITEM_INVALID, NO_STATE, err->message);
 }
 
 static void close_no_memory(struct report_item *item)
@@ -223,7 +221,7 @@ void report_settled(struct dispatch *d, struct stream_run *run, const char *stat
     if (waiters == NULL)
         return; /* the server released the run */
     if (state != NULL)
-        remember(d, run, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state));
+        remember(d, run, state_of(state));
     run->waiters = NULL;
     while (!list_empty(&waiters->items)) {
         struct report_item *item = LIST_ENTRY(waiters->items.next, struct report_item, link);
@@ -235,8 +233,7 @@ void report_settled(struct dispatch *d, struct stream_run *run, const char *stat
             continue;
         }
         item_close(item,
-                   state != NULL ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK
-                                 : PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
+                   state != NULL ? ITEM_OK : ITEM_STALE,
                    state_of(state),
                    state != NULL ? NULL : "the claim was lost before the outcome came");
     }
@@ -351,10 +348,7 @@ void report_not_found(struct dispatch *d,
     struct stream_run *away = dispatch_find(d, lookup->job.id, &lookup->job.ticket);
 
     if (reported == NULL) {
-        item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY,
-                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
-                   "the database did not answer; send it again");
+        item_close(item, ITEM_RETRY, NO_STATE, "the database did not answer; send it again");
         return;
     }
     if (away != NULL && away->state == RUN_AWAY)
@@ -362,20 +356,14 @@ void report_not_found(struct dispatch *d,
     /* A client without a ticket for the job learns nothing of a job in a queue that its access
      * token does not let it see. */
     if (reported->queue == NULL || !auth_sees(d->auth, item->owner->call, reported->queue)) {
-        item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
-                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
-                   "there is no such job");
+        item_close(item, ITEM_NOT_FOUND, NO_STATE, "there is no such job");
     } else if (reported->state != NULL && !reported->other &&
                reported->attempt == ticket_attempt(&lookup->job.ticket) &&
                leads_to(report, reported->state)) {
         d->counters.reports_again++;
-        item_close(item, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(reported->state), NULL);
+        item_close(item, ITEM_OK, state_of(reported->state), NULL);
     } else {
-        item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
-                   state_of(reported->state),
-                   "the claim does not hold any more");
+        item_close(item, ITEM_STALE, state_of(reported->state), "the claim does not hold any more");
     }
 }
 
@@ -390,8 +378,8 @@ static void report_one(struct dispatch *d, struct report_item *item)
 
     if (!ticket_read(&report->token, &ticket)) {
         item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID,
-                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
+                   ITEM_INVALID,
+                   NO_STATE,
                    "the token is not one that was assigned: it has 16 bytes");
         return;
     }
@@ -399,12 +387,7 @@ static void report_one(struct dispatch *d, struct report_item *item)
      * of the step before. */
     if (recent->job_id == report->job_id && memcmp(&recent->ticket, &ticket, sizeof(ticket)) == 0) {
         d->counters.reports_again++;
-        item_close(item,
-                   recent->status,
-                   recent->state,
-                   recent->status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE
-                       ? "the claim was lost before the outcome came"
-                       : NULL);
+        item_close(item, ITEM_OK, recent->state, NULL);
         return;
     }
     run = dispatch_find(d, report->job_id, &ticket);

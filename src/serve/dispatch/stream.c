@@ -39,35 +39,27 @@ static void say(struct stream *stream, const Response *message)
 
 static void say_opened(struct stream *stream, int64_t *lost, size_t n_lost)
 {
-    Response message;
     Pawl__V1__StreamOpened opened;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__stream_opened__init(&opened);
     opened.lease_ms = stream->d->options.lease_ms;
     opened.credits = stream->credits;
     opened.server_id = stream->d->server_id;
     opened.lost_job_ids = lost;
     opened.n_lost_job_ids = n_lost;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_OPENED;
-    message.opened = &opened;
-    say(stream, &message);
+    say(stream, STREAM_MESSAGE(OPENED, opened, &opened));
 }
 
 void stream_tell_drain(struct stream *stream, const char *reason, bool reconnect)
 {
-    Response message;
     Pawl__V1__Drain drain;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__drain__init(&drain);
     drain.reason = unconst(reason);
     drain.reconnect = reconnect;
     drain.grace_ms = reconnect ? stream->d->grace_ms : 0;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_DRAIN;
-    message.drain = &drain;
     streams_drain(stream);
-    say(stream, &message);
+    say(stream, STREAM_MESSAGE(DRAIN, drain, &drain));
 }
 
 static const char *stop_reason_text(enum stop_reason reason)
@@ -98,51 +90,39 @@ static Pawl__V1__StopReason stop_reason_number(enum stop_reason reason)
 
 void stream_stop_run(struct stream_run *run, enum stop_reason reason)
 {
-    Response message;
     Pawl__V1__CancelRun cancel;
 
     if (run->stream == NULL || reason == STOP_SHUTDOWN)
         return;
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__cancel_run__init(&cancel);
     cancel.job_id = run->job_id;
     cancel.token = (ProtobufCBinaryData){sizeof(run->ticket.bytes), run->ticket.bytes};
     cancel.reason = unconst(stop_reason_text(reason));
     cancel.grace_ms = CANCEL_GRACE_MS;
     cancel.stop_reason = stop_reason_number(reason);
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CANCEL_RUN;
-    message.cancel_run = &cancel;
-    say(run->stream, &message);
+    say(run->stream, STREAM_MESSAGE(CANCEL_RUN, cancel_run, &cancel));
 }
 
 static void set_credits(struct stream *stream, uint32_t credits)
 {
-    Response message;
     Pawl__V1__CreditChange change;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__credit_change__init(&change);
     change.credits = credits;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CREDIT_CHANGE;
-    message.credit_change = &change;
     streams_set_credits(stream, credits);
-    say(stream, &message);
+    say(stream, STREAM_MESSAGE(CREDIT_CHANGE, credit_change, &change));
 }
 
 static void set_rate(struct stream *stream, int64_t per_1000_s)
 {
-    Response message;
     Pawl__V1__RateChange change;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__rate_change__init(&change);
     change.starts_per_second = (double)per_1000_s / 1000;
     change.burst = streams_burst(per_1000_s);
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_RATE_CHANGE;
-    message.rate_change = &change;
     streams_set_rate(stream, per_1000_s);
     dispatch_pace(stream->d);
-    say(stream, &message);
+    say(stream, STREAM_MESSAGE(RATE_CHANGE, rate_change, &change));
 }
 
 void stream_apply_wish(struct stream *stream, const struct worker_wish *wish)

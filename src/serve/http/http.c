@@ -279,10 +279,11 @@ void http_metrics(const struct http *http, struct buf *out)
 {
     static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
 
-    metrics_family(out, "pawl_output_bytes", "gauge", "What waits to be sent on all streams.");
-    metrics_int(out, "pawl_output_bytes", NULL, (int64_t)http->queued.used);
-    metrics_family(out, "pawl_http_requests_total", "counter", "Plain HTTP requests.");
-    metrics_int(out, "pawl_http_requests_total", NULL, (int64_t)http->requests);
+    metrics_gauge(out,
+                  "pawl_output_bytes",
+                  "What waits to be sent on all streams.",
+                  (int64_t)http->queued.used);
+    metrics_counter(out, "pawl_http_requests_total", "Plain HTTP requests.", http->requests);
     metrics_family(out, "pawl_http_answers_total", "counter", "Answers to them, by status.");
     for (int i = 2; i < 6; i++) {
         const struct metrics_label label[] = {{"status", classes[i]}, {NULL, NULL}};

@@ -223,11 +223,10 @@ void rpc_metrics(const struct rpc *rpc, struct buf *out)
             entry_metrics(entry, out, i);
         entry_metrics(&rpc->unknown, out, i);
     }
-    metrics_family(out, "pawl_rpc_memory_bytes", "gauge", "Memory held by requests.");
-    metrics_int(out, "pawl_rpc_memory_bytes", NULL, (int64_t)rpc->memory_used);
-    metrics_family(out,
-                   "pawl_rpc_memory_refused_total",
-                   "counter",
-                   "Calls refused because requests held too much memory.");
-    metrics_int(out, "pawl_rpc_memory_refused_total", NULL, (int64_t)rpc->memory_refused);
+    metrics_gauge(
+        out, "pawl_rpc_memory_bytes", "Memory held by requests.", (int64_t)rpc->memory_used);
+    metrics_counter(out,
+                    "pawl_rpc_memory_refused_total",
+                    "Calls refused because requests held too much memory.",
+                    rpc->memory_refused);
 }
