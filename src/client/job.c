@@ -1,4 +1,4 @@
-/* ask: bind, run, read; and the one that sleeps. */
+/* job: bind, run, read; and client_job_await, which sleeps. */
 #include "client/job.h"
 
 #include <stdio.h>
