@@ -4,7 +4,7 @@
 #include "cli/cmds.h"
 #include "cli/db.h"
 #include "cli/serving.h"
-#include "client/ask.h"
+#include "client/job.h"
 #include "pg/sync.h"
 
 #define LEASE_MIN_MS 1000

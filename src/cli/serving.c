@@ -67,7 +67,7 @@ static int say_addresses(const struct serving *serving, struct pawl_err *err)
     char line[ADDRESS_MAX + 32];
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && server_address(serving->app->server, i, address, sizeof(address));
+    for (size_t i = 0; rc == 0 && serve_app_address(serving->app, i, address, sizeof(address));
          i++) {
         int len = snprintf(line, sizeof(line), "listening on %s\n", address);
 
@@ -85,7 +85,7 @@ static int say_ready(const struct serving *serving,
 
     if (ready == NULL)
         return say_addresses(serving, err);
-    (void)server_address(serving->app->server, 0, address, sizeof(address));
+    (void)serve_app_address(serving->app, 0, address, sizeof(address));
     return ready(data, address, err);
 }
 

@@ -17,7 +17,7 @@
 static const char *signal_text(int signo)
 {
     const char *text = sigdescr_np(signo);
-    return text ? text : "unknown signal";
+    return text != NULL ? text : "unknown signal";
 }
 
 static void put_exit_status(struct buf *text, int status)
@@ -28,7 +28,7 @@ static void put_exit_status(struct buf *text, int status)
                  ": the command cannot be executed; check its permissions and its first line");
     else if (status == SHELL_NOT_FOUND)
         buf_puts(text, ": the command was not found; check its path and PATH");
-    else if (status > SHELL_SIGNAL_BASE && sigdescr_np(status - SHELL_SIGNAL_BASE))
+    else if (status > SHELL_SIGNAL_BASE && sigdescr_np(status - SHELL_SIGNAL_BASE) != NULL)
         buf_printf(text,
                    " (a shell says this for signal %d, %s)",
                    status - SHELL_SIGNAL_BASE,
@@ -85,7 +85,7 @@ static struct outcome stopped_outcome(const struct ending_facts *facts, struct b
     return error_outcome(kind, delay_ms, text);
 }
 
-/* Exit status 0, but not all of what it printed is there. */
+/* Exit status 0, but the output is not complete. */
 static struct outcome unfit_outcome(const struct ending_facts *facts, struct buf *text)
 {
     if (facts->out_code == PAWL_ELIMIT) {
@@ -113,8 +113,8 @@ static struct outcome done_outcome(const struct buf *out)
                             .delay_ms = -1};
 }
 
-/* The buffer holds one byte more than a result, for the newline; without one that byte is too many.
- */
+/* The buffer has one byte more than a result, for the newline; without a newline that byte is
+ * too many. */
 static bool result_fits(const struct ending_facts *facts)
 {
     const struct buf *out = facts->out;
@@ -126,8 +126,8 @@ void ending_memory_free(struct ending_memory *memory)
     arena_deinit(&memory->arena);
 }
 
-/* Exit status 0, and it said how its job goes on. What it printed is no result then. A line that
- * makes no sense is a failure of the step. */
+/* Exit status 0, and the command said how its job goes on. Its output is no result then. A line
+ * that is not valid is a failure of the step. */
 static struct outcome
 said_outcome(const struct ending_facts *facts, struct buf *text, struct ending_memory *memory)
 {

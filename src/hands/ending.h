@@ -1,7 +1,4 @@
-/*
- * ending: how a command ended, and what that means for its job. Pure; the rules are told in
- * processes.h.
- */
+/* ending: how a command ended, and what that means for its job. Pure; processes.h has the rules. */
 #ifndef HANDS_ENDING_H
 #define HANDS_ENDING_H
 
@@ -16,10 +13,10 @@
 #include "hands/tail.h"
 
 enum ending_kind {
-    ENDING_NONE, /* it runs */
+    ENDING_NONE, /* the command runs */
     ENDING_EXITED,
     ENDING_SIGNALLED,
-    ENDING_UNKNOWN, /* somebody else in this process took its status, or SIGCHLD is ignored */
+    ENDING_UNKNOWN, /* another part of this process took the status, or SIGCHLD is ignored */
 };
 
 struct ending {
@@ -28,22 +25,22 @@ struct ending {
     bool core_dumped;
 };
 
-/* All that decides about the outcome. Borrowed pointers. */
+/* Everything that decides about the outcome. Borrowed pointers. */
 struct ending_facts {
     struct ending ending;
-    bool stopped; /* told to stop before it ended */
+    bool stopped; /* told to stop before the command ended */
     enum stop_reason reason;
     int64_t timeout_ms;
     const struct buf *out; /* what it printed */
-    int out_code; /* 0, or why `out` is not all of it: PAWL_ELIMIT, PAWL_ENOMEM, PAWL_EFAILED */
+    int out_code; /* 0, or why `out` is not complete: PAWL_ELIMIT, PAWL_ENOMEM, PAWL_EFAILED */
     size_t result_max;
-    const struct buf *says; /* what it wrote about how its job goes on (core/control.h) */
+    const struct buf *says; /* what the command wrote to descriptor 3 (core/control.h) */
     int says_code;          /* as out_code */
-    const char *queue;      /* of the job: where its children go */
+    const char *queue;      /* of the job, for its children */
     const struct tail *err_tail;
 };
 
-/* Where an outcome that was said keeps what it points to. */
+/* Memory of an outcome that the command said. */
 struct ending_memory {
     struct arena arena;
     struct control control;
@@ -51,7 +48,7 @@ struct ending_memory {
 
 void ending_memory_free(struct ending_memory *memory);
 
-/* One line, what is known about the status, and the last lines of stderr, where every byte may have
+/* One line, the status in words, and the last lines of stderr, in which every byte may have
  * become U+FFFD. */
 #define ENDING_TEXT_MAX (2048 + 3 * TAIL_MAX)
 

@@ -1,4 +1,4 @@
-/* env: names and values, in arenas of others. */
+/* env: names and values, in arenas of the caller. */
 #include "hands/env.h"
 
 #include <inttypes.h>
@@ -13,24 +13,24 @@
 int env_init(struct env *env, struct arena *arena)
 {
     size_t n = 0;
-    while (environ && environ[n])
+    while (environ != NULL && environ[n] != NULL)
         n++;
     *env = (struct env){.vars = arena_new_array(arena, n + N_JOB_VARIABLES + 1, char *)};
-    if (!env->vars)
+    if (env->vars == NULL)
         return PAWL_ENOMEM;
     for (size_t i = 0; i < n; i++) {
         /* A worker may itself run as a job. */
         if (strncmp(environ[i], JOB_VARIABLE_PREFIX, strlen(JOB_VARIABLE_PREFIX)) == 0)
             continue;
         char *copy = arena_strdup(arena, environ[i]);
-        if (!copy)
+        if (copy == NULL)
             return PAWL_ENOMEM;
         env->vars[env->n_inherited++] = copy;
     }
     return 0;
 }
 
-/* Where the next variable of a job goes. */
+/* The next free variable of a job. */
 struct filling {
     struct env *env;
     struct arena *arena;
@@ -44,19 +44,23 @@ static void add(struct filling *f, char *variable)
     f->env->vars[f->env->n_inherited + f->n++] = variable;
 }
 
-/* A value that an environment cannot hold, or that would crowd it, is left out. */
+/* A value that an environment cannot have, or that would fill it, is left out. */
 static void add_value(struct filling *f, const char *name, const char *value, size_t len)
 {
-    if (value && len <= ENV_VALUE_MAX && !memchr(value, '\0', len))
+    if (value != NULL && len <= ENV_VALUE_MAX && memchr(value, '\0', len) == NULL)
         add(f, arena_printf(f->arena, JOB_VARIABLE_PREFIX "%s=%.*s", name, (int)len, value));
 }
 
 static void add_machine(struct filling *f, const struct machine *machine)
 {
-    add_value(f, "STEP", machine->step, machine->step ? strlen(machine->step) : 0);
+    add_value(f, "STEP", machine->step, machine->step != NULL ? strlen(machine->step) : 0);
     add_value(f, "STATE", machine->state, machine->state_len);
-    add_value(f, "SIGNALS", machine->signals, machine->signals ? strlen(machine->signals) : 0);
-    add_value(f, "CHILDREN", machine->children, machine->children ? strlen(machine->children) : 0);
+    add_value(
+        f, "SIGNALS", machine->signals, machine->signals != NULL ? strlen(machine->signals) : 0);
+    add_value(f,
+              "CHILDREN",
+              machine->children,
+              machine->children != NULL ? strlen(machine->children) : 0);
     add_value(f, "TIMED_OUT", machine->timed_out ? "1" : "0", 1);
 }
 
@@ -71,7 +75,7 @@ int env_fill(struct env *env, const struct job *job, struct arena *arena)
     add(&f, arena_printf(arena, "PAWL_JOB_ATTEMPT=%" PRId32, job->attempt));
     add(&f, arena_printf(arena, "PAWL_JOB_MAX_ATTEMPTS=%" PRId32, job->max_attempts));
     add(&f, arena_printf(arena, "PAWL_JOB_TOKEN=%s", token));
-    if (job->machine)
+    if (job->machine != NULL)
         add_machine(&f, job->machine);
     env->vars[env->n_inherited + f.n] = NULL;
     if (f.failed)

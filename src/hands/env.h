@@ -1,6 +1,6 @@
 /*
- * env: the environment of commands: what they inherit from this process, and what each job adds. The
- * variables are told in processes.h. Thread of the loop only.
+ * env: the environment of commands: the variables of this process, and those that each job adds.
+ * processes.h lists them. Loop's thread only.
  */
 #ifndef HANDS_ENV_H
 #define HANDS_ENV_H
@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "core/job.h"
 
-/* Values of a machine that are longer are not in the environment: descriptor 4 has them. */
+/* Longer values of a machine are not in the environment: descriptor 4 has them. */
 #define ENV_VALUE_MAX (32 * 1024)
 
 struct env {
@@ -18,13 +18,13 @@ struct env {
     size_t n_inherited;
 };
 
-/* A copy of what this process has, in the arena, because setenv in the host would pull the strings
- * from under us. PAWL_ENOMEM. */
+/* Copies the environment of this process into the arena, because a setenv of the host program
+ * would free the strings. PAWL_ENOMEM. */
 int env_init(struct env *env, struct arena *arena) MUST_CHECK;
 
-/* Puts the job's variables behind the inherited ones, in memory of the caller's arena. PAWL_ENOMEM. */
+/* Puts the variables of the job behind the inherited ones, in the caller's arena. PAWL_ENOMEM. */
 int env_fill(struct env *env, const struct job *job, struct arena *arena) MUST_CHECK;
-/* Forgets them. */
+/* Removes the variables of the job. */
 void env_clear(struct env *env);
 
 #endif

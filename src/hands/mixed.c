@@ -1,4 +1,4 @@
-/* mixed: passing on, by kind on the way there and as it is on the way back. */
+/* mixed: gives each run to the hands that have its kind, and passes their reports on. */
 #include "hands/mixed.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static size_t count(const char *const *kinds)
     return n;
 }
 
-/* What the first does not have is the second's, which says so if it has not either. */
+/* A kind that the first part does not have goes to the second, which refuses an unknown one. */
 static struct hands *part_for(const struct mixed *mixed, const char *kind)
 {
     struct hands *first = mixed->parts[0];

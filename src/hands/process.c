@@ -15,11 +15,11 @@
 #include "hands/spawn.h"
 #include "hands/tail.h"
 
-/* A state, a thousand signals and ten thousand children at their largest are more, but who has so much
- * keeps it elsewhere. */
+/* A state, a thousand signals and ten thousand children at their largest are more, but such a
+ * job keeps its data elsewhere. */
 #define PROCESS_TOLD_MAX ((size_t)256 * 1024 * 1024)
 
-#define EXIT_LOOK_MS     20 /* without a pidfd: how often to look whether the command has ended */
+#define EXIT_LOOK_MS     20 /* without a pidfd: how often to check whether the command has ended */
 
 enum phase { PHASE_RUNNING, PHASE_STOPPING, PHASE_KILLED, PHASE_DRAINING };
 
@@ -33,10 +33,10 @@ struct process {
 
     bool stopped; /* a stop or the timeout came before the end */
     enum stop_reason reason;
-    unsigned n_stops; /* calls of process_stop; the timeout of its own is none */
+    unsigned n_stops; /* calls of process_stop, without the job's own timeout */
 
-    /* What the timer means follows from the phase: the job's timeout, the grace after SIGTERM, or
-     * the patience with pipes. */
+    /* The phase gives the timer its meaning: the job's timeout, the grace after SIGTERM, or the
+     * patience with pipes. */
     uv_timer_t timer;
     uv_poll_t exit_poll;
     uv_timer_t exit_timer; /* instead, where there is no pidfd */
@@ -79,25 +79,25 @@ static void on_closed(uv_handle_t *handle)
 /* Returns a positive errno. On success the handle counts, and fd is to be closed by poll_close. */
 static int poll_open(struct process *p, uv_poll_t *poll, int fd, int events, uv_poll_cb callback)
 {
-    int r = uv_poll_init(p->host->loop, poll, fd);
-    if (r < 0)
-        return -r;
+    int rc = uv_poll_init(p->host->loop, poll, fd);
+    if (rc < 0)
+        return -rc;
     poll->data = p;
     p->n_handles++;
-    r = uv_poll_start(poll, events, callback);
-    return r < 0 ? -r : 0;
+    rc = uv_poll_start(poll, events, callback);
+    return rc < 0 ? -rc : 0;
 }
 
-/* Harmless when closed, or never opened: the memory was zeroed. */
+/* Does nothing for a poll that is closed or was never opened: the memory was zeroed. */
 static void poll_close(uv_poll_t *poll, int *fd)
 {
     uv_handle_t *handle = (uv_handle_t *)poll;
-    if (handle->data && !uv_is_closing(handle))
+    if (handle->data != NULL && !uv_is_closing(handle))
         uv_close(handle, on_closed);
     spawn_close_fd(fd);
 }
 
-/* Gives back all that the loop and the kernel hold; the memory follows by itself. */
+/* Closes all handles and descriptors; the last closed handle frees the memory. */
 static void process_close(struct process *p)
 {
     poll_close(&p->exit_poll, &p->spawned.pidfd);
@@ -107,13 +107,13 @@ static void process_close(struct process *p)
     poll_close(&p->err_poll, &p->spawned.err);
     poll_close(&p->says_poll, &p->spawned.says);
     uv_close((uv_handle_t *)&p->timer, on_closed);
-    if (p->exit_timer.data)
+    if (p->exit_timer.data != NULL)
         uv_close((uv_handle_t *)&p->exit_timer, on_closed);
 }
 
 static void timer_arm(struct process *p, int64_t ms)
 {
-    /* The loop's idea of now is as old as its turn, and starting fifty processes takes a while. */
+    /* The loop's time is as old as its turn, and starting fifty processes takes a while. */
     uv_update_time(p->host->loop);
     uv_timer_start(&p->timer, on_timer, (uint64_t)ms, 0);
 }
@@ -125,11 +125,12 @@ static void process_report(struct process *p)
     struct process_host *host = p->host;
     struct run *run = p->run;
 
-    /* Unless somebody else reaped it: then its id, and that of the group, may be a stranger's. */
+    /* Unless another part of this process reaped the command: then its id, and that of the
+     * group, may belong to a stranger. */
     if (p->ending.kind != ENDING_UNKNOWN)
         spawn_reap(&p->spawned);
 
-    char storage[ENDING_TEXT_MAX + 1]; /* telling of an end must not need memory */
+    char storage[ENDING_TEXT_MAX + 1]; /* reporting an end must not need memory */
     struct buf text;
     buf_init_fixed(&text, storage, sizeof(storage));
     struct ending_facts facts = {.ending = p->ending,
@@ -154,7 +155,7 @@ static void process_report(struct process *p)
               LOG_STR("outcome", outcome_text((int)outcome.kind)),
               LOG_INT("run_us", p->run_us));
 
-    /* What borrows from p outlives process_close: memory is freed by the loop, later. */
+    /* The outcome borrows from p, which outlives process_close: the loop frees it later. */
     process_close(p);
     list_remove(&p->link);
     p->run = NULL;
@@ -172,8 +173,8 @@ static void report_when_drained(struct process *p)
 
 static void out_add(struct process *p, const char *data, size_t len)
 {
-    /* What does not fit is read and dropped, so that the command can finish its work; a timeout is
-     * there for endless ones. */
+    /* Output that does not fit is read and dropped, so that the command can finish its work;
+     * endless output ends with the timeout. */
     if (p->out_code == 0)
         p->out_code = buf_append(&p->out, data, len);
 }
@@ -207,7 +208,7 @@ static void err_close(struct process *p)
     poll_close(&p->err_poll, &p->spawned.err);
 }
 
-/* One chunk. True when there may be more at once. */
+/* One chunk. True: there may be more at once. */
 static bool pipe_read(struct process *p, bool is_out)
 {
     int fd = is_out ? p->spawned.out : p->spawned.err;
@@ -249,8 +250,8 @@ static void on_err(uv_poll_t *poll, int status, int events)
     report_when_drained(p);
 }
 
-/* As pipe_read. What is said after the command has ended counts for nothing, so nobody waits for
- * its end: whatever is left behind may hold it open. */
+/* As pipe_read. A line that is written after the command has ended does not count, so nothing
+ * waits for the end of this pipe: a process that was left behind may keep it open. */
 static bool says_read(struct process *p)
 {
     if (p->spawned.says < 0)
@@ -280,9 +281,9 @@ static void on_says(uv_poll_t *poll, int status, int events)
     says_read(poll->data);
 }
 
-/* Everything the command wrote before it ended is in the pipe by now; take it, so that it cannot be
- * lost to a slow loop. Bounded, because something it left behind may go on writing: by the largest
- * pipe an ordinary user can make. */
+/* The pipe has everything that the command wrote before it ended; it is read now, so that a slow
+ * loop cannot lose it. Bounded by the largest pipe of an ordinary user, because a process that
+ * was left behind may go on writing. */
 static void pipes_read_out(struct process *p)
 {
     for (size_t n = 0; n < 1024 * 1024 && pipe_read(p, true); n += PROCESS_CHUNK)
@@ -326,17 +327,17 @@ static void on_in(uv_poll_t *poll, int status, int events)
 
 static void send_signal(struct process *p, int signo)
 {
-    /* Reaped by somebody else: the group's id may be a stranger's. */
+    /* Reaped by another part of this process: the id of the group may belong to a stranger. */
     if (spawn_peek(&p->spawned).kind == ENDING_UNKNOWN)
         return;
-    int r = spawn_signal(&p->spawned, signo);
-    if (r < 0)
+    int rc = spawn_signal(&p->spawned, signo);
+    if (rc < 0)
         log_warn(p->host->log,
                  "process_signal",
                  LOG_INT("job", p->run->job.id),
                  LOG_INT("pid", p->spawned.pid),
                  LOG_INT("signal", signo),
-                 LOG_STR("error", strerrordesc_np(-r)));
+                 LOG_STR("error", strerrordesc_np(-rc)));
 }
 
 static void process_kill(struct process *p)
@@ -350,7 +351,7 @@ static void process_kill(struct process *p)
     uv_timer_stop(&p->timer);
 }
 
-/* SIGCONT, because a process that was halted would sleep through its grace. */
+/* SIGCONT, because a halted process would sleep through its grace. */
 static void process_term(struct process *p)
 {
     p->phase = PHASE_STOPPING;
@@ -359,8 +360,8 @@ static void process_term(struct process *p)
     timer_arm(p, p->host->term_grace_ms);
 }
 
-/* Notes why, unless the command has ended already: then its own ending counts, whether the loop has
- * seen it or not. */
+/* Notes the reason, unless the command has ended already: then its own ending counts, whether
+ * the loop has seen it or not. */
 static bool stop_reason_note(struct process *p, enum stop_reason reason)
 {
     if (p->phase == PHASE_DRAINING || spawn_peek(&p->spawned).kind != ENDING_NONE)
@@ -393,9 +394,9 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /*
- * The command has ended. Often the pipes have, too; otherwise something it started holds them. In a
- * run that was asked to stop that may be the program that does the work, under a shell that was
- * quicker to go: it gets what is left of the grace.
+ * The command has ended. Often the pipes have, too; otherwise a process that the command started
+ * has them open. In a run that was told to stop, that process may do the work, under a shell that
+ * ended sooner: it gets the rest of the grace.
  */
 static void exit_look(struct process *p)
 {
@@ -403,7 +404,7 @@ static void exit_look(struct process *p)
     if (p->ending.kind == ENDING_NONE)
         return;
     p->run_us = clock_mono_us(p->host->clock) - p->started_us;
-    if (p->exit_timer.data)
+    if (p->exit_timer.data != NULL)
         uv_timer_stop(&p->exit_timer);
     else
         uv_poll_stop(&p->exit_poll);
@@ -470,29 +471,29 @@ static int exit_watch(struct process *p)
 
 static int polls_open(struct process *p)
 {
-    int r = exit_watch(p);
-    if (r == 0)
-        r = poll_open(p, &p->out_poll, p->spawned.out, UV_READABLE, on_out);
-    if (r == 0)
-        r = poll_open(p, &p->err_poll, p->spawned.err, UV_READABLE, on_err);
-    if (r == 0)
-        r = poll_open(p, &p->says_poll, p->spawned.says, UV_READABLE, on_says);
-    if (r == 0 && p->spawned.in >= 0)
-        r = poll_open(p, &p->in_poll, p->spawned.in, UV_WRITABLE, on_in);
-    return r;
+    int rc = exit_watch(p);
+    if (rc == 0)
+        rc = poll_open(p, &p->out_poll, p->spawned.out, UV_READABLE, on_out);
+    if (rc == 0)
+        rc = poll_open(p, &p->err_poll, p->spawned.err, UV_READABLE, on_err);
+    if (rc == 0)
+        rc = poll_open(p, &p->says_poll, p->spawned.says, UV_READABLE, on_says);
+    if (rc == 0 && p->spawned.in >= 0)
+        rc = poll_open(p, &p->in_poll, p->spawned.in, UV_WRITABLE, on_in);
+    return rc;
 }
 
 static struct process *process_new(struct process_host *host, struct run *run)
 {
     struct process *p = calloc(1, sizeof(*p));
-    if (!p)
+    if (p == NULL)
         return NULL;
     p->host = host;
     p->run = run;
     p->spawned =
         (struct spawned){.pidfd = -1, .out = -1, .err = -1, .says = -1, .in = -1, .in_reader = -1};
     list_init(&p->link);
-    /* One more than a result may have, for the newline that is removed. */
+    /* One byte more than a result, for the newline that is removed. */
     buf_init(&p->out, host->result_max + 1);
     buf_init(&p->says, CONTROL_LINE_MAX + 1);
     uv_timer_init(host->loop, &p->timer);
@@ -509,7 +510,7 @@ int process_start(struct process_host *host,
                   struct pawl_err *err)
 {
     struct process *p = process_new(host, run);
-    if (!p)
+    if (p == NULL)
         return err_set(err, PAWL_ENOMEM, "could not start a process");
 
     const struct job *job = &run->job;
@@ -517,29 +518,29 @@ int process_start(struct process_host *host,
     CLEANUP(buf_deinit)
     struct buf told;
     buf_init(&told, PROCESS_TOLD_MAX);
-    int code = control_tell(job, &told);
-    if (code == 0)
-        code = buf_putc(&told, '\n');
-    if (code < 0)
-        err_set(err, code, "could not tell the step about its machine");
+    int rc = control_tell(job, &told);
+    if (rc == 0)
+        rc = buf_putc(&told, '\n');
+    if (rc < 0)
+        err_set(err, rc, "could not tell the step about its machine");
     else
-        code = spawn(&(struct spawn_order){.command = command,
-                                           .env = env,
-                                           .input = job->payload,
-                                           .input_len = job->payload_len,
-                                           .told = told.data,
-                                           .told_len = told.len},
-                     &p->spawned,
-                     err);
-    if (code < 0) {
+        rc = spawn(&(struct spawn_order){.command = command,
+                                         .env = env,
+                                         .input = job->payload,
+                                         .input_len = job->payload_len,
+                                         .told = told.data,
+                                         .told_len = told.len},
+                   &p->spawned,
+                   err);
+    if (rc < 0) {
         process_close(p);
-        return code;
+        return rc;
     }
-    int r = polls_open(p);
-    if (r != 0) {
+    int errnum = polls_open(p);
+    if (errnum != 0) {
         spawn_reap(&p->spawned);
         process_close(p);
-        return err_set_errno(err, r, "could not watch a process");
+        return err_set_errno(err, errnum, "could not watch a process");
     }
     if (job->timeout_ms > 0)
         timer_arm(p, job->timeout_ms);

@@ -26,8 +26,8 @@
 #include "base/log.h"
 #include "engine/hands.h"
 
-/* How long a pipe that something else holds open may keep a finished run. What the command itself
- * wrote is read at its end; this is only for what it left behind. */
+/* How long a finished run waits for a pipe that another process has open. The output of the
+ * command itself is read when it ends; this wait is only for processes that it left behind. */
 #define PROCESS_DRAIN_MS 100
 
 #define PROCESS_CHUNK    (64 * 1024) /* one read; the size of a pipe */
@@ -50,14 +50,14 @@ struct process_host {
     void (*released)(struct process_host *host);
 };
 
-/* The run's hands_data becomes the process. On failure nothing runs and the run is as it was. */
+/* The run's hands_data becomes the process. On failure nothing runs and the run is unchanged. */
 int process_start(struct process_host *host,
                   struct run *run,
                   const char *command,
                   char *const *env,
                   struct pawl_err *err) MUST_CHECK;
 
-/* As hands_ops.stop says; run->hands_data must be a process. Never reports from in here. */
+/* As hands_ops.stop; run->hands_data must be a process. Never reports from inside. */
 void process_stop(struct run *run, enum stop_reason reason);
 
 /* Stops everything that runs, without grace. */

@@ -28,8 +28,8 @@ struct processes {
     struct arena arena;       /* owns what follows */
     const char **kinds;       /* NULL at the end */
     const char **commands;    /* in the order of kinds */
-    struct env env;           /* its job's variables are there during a start only */
-    struct arena variables;   /* owns those; empty between two starts */
+    struct env env;           /* has the variables of a job only during a start */
+    struct arena variables;   /* owns these variables; empty between two starts */
     bool closing;
     uv_timer_t closer; /* never started; closing it brings the last callback */
     void (*closed)(void *data);
@@ -57,7 +57,7 @@ static void processes_free(struct processes *self)
 
 static const char *command_for(const struct processes *self, const char *kind)
 {
-    for (size_t i = 0; self->kinds[i]; i++)
+    for (size_t i = 0; self->kinds[i] != NULL; i++)
         if (strcmp(self->kinds[i], kind) == 0)
             return self->commands[i];
     return NULL;
@@ -69,7 +69,7 @@ static int processes_run(struct hands *hands, struct run *run, struct pawl_err *
     if (self->closing)
         return err_set(err, PAWL_ESTATE, "the worker is shutting down");
     const char *command = command_for(self, run->job.kind);
-    if (!command) {
+    if (command == NULL) {
         err_set(err, PAWL_ENOTFOUND, "no command for jobs of kind %s", run->job.kind);
         return err_hint(err, "Give the worker one: --exec '%s=COMMAND'.", run->job.kind);
     }
@@ -77,10 +77,10 @@ static int processes_run(struct hands *hands, struct run *run, struct pawl_err *
         arena_clear(&self->variables);
         return err_set(err, PAWL_ENOMEM, "could not start a process");
     }
-    int r = process_start(&self->host, run, command, self->env.vars, err);
+    int rc = process_start(&self->host, run, command, self->env.vars, err);
     env_clear(&self->env);
     arena_clear(&self->variables);
-    return r;
+    return rc;
 }
 
 static void processes_stop(struct hands *hands, struct run *run, enum stop_reason reason)
@@ -116,20 +116,20 @@ handlers_copy(struct processes *self, const struct processes_options *options, s
         return err_set(err, PAWL_EINVAL, "no command given for any kind of job");
     self->kinds = arena_new_array(&self->arena, n + 1, const char *);
     self->commands = arena_new_array(&self->arena, n + 1, const char *);
-    if (!self->kinds || !self->commands)
+    if (self->kinds == NULL || self->commands == NULL)
         return err_set(err, PAWL_ENOMEM, "could not set up the commands");
     for (size_t i = 0; i < n; i++) {
         const struct processes_handler *handler = &options->handlers[i];
-        int r = kind_check(handler->kind, err);
-        if (r < 0)
-            return r;
-        if (!handler->command || handler->command[strspn(handler->command, " \t\n")] == '\0')
+        int rc = kind_check(handler->kind, err);
+        if (rc < 0)
+            return rc;
+        if (handler->command == NULL || handler->command[strspn(handler->command, " \t\n")] == '\0')
             return err_set(err, PAWL_EINVAL, "the command for kind %s is empty", handler->kind);
-        if (command_for(self, handler->kind))
+        if (command_for(self, handler->kind) != NULL)
             return err_set(err, PAWL_EINVAL, "two commands given for kind %s", handler->kind);
         const char *command = arena_strdup(&self->arena, handler->command);
         const char *kind = arena_strdup(&self->arena, handler->kind);
-        if (!command || !kind)
+        if (command == NULL || kind == NULL)
             return err_set(err, PAWL_ENOMEM, "could not set up the commands");
         self->commands[i] = command;
         self->kinds[i] = kind;
@@ -143,7 +143,7 @@ static void on_closer_closed(uv_handle_t *handle)
     void (*closed)(void *data) = self->closed;
     void *data = self->closed_data;
     processes_free(self);
-    if (closed)
+    if (closed != NULL)
         closed(data);
 }
 
@@ -163,7 +163,7 @@ struct hands *
 processes_new(uv_loop_t *loop, const struct processes_options *options, struct pawl_err *err)
 {
     struct processes *self = calloc(1, sizeof(*self));
-    if (!self) {
+    if (self == NULL) {
         err_set(err, PAWL_ENOMEM, "could not set up the commands");
         return NULL;
     }
@@ -173,7 +173,7 @@ processes_new(uv_loop_t *loop, const struct processes_options *options, struct p
     self->host = (struct process_host){
         .loop = loop,
         .log = options->log,
-        .clock = options->clock ? options->clock : &clock_system,
+        .clock = options->clock != NULL ? options->clock : &clock_system,
         .term_grace_ms = options->term_grace_ms ? options->term_grace_ms : PROCESSES_TERM_GRACE_MS,
         .result_max = options->result_max ? options->result_max : PAWL_RESULT_MAX,
         .log_stderr = options->log_stderr,
@@ -186,7 +186,7 @@ processes_new(uv_loop_t *loop, const struct processes_options *options, struct p
         processes_free(self);
         return NULL;
     }
-    if (!self->host.chunk || env_init(&self->env, &self->arena) < 0) {
+    if (self->host.chunk == NULL || env_init(&self->env, &self->arena) < 0) {
         err_set(err, PAWL_ENOMEM, "could not set up the commands");
         processes_free(self);
         return NULL;
@@ -198,7 +198,7 @@ processes_new(uv_loop_t *loop, const struct processes_options *options, struct p
 
 void processes_close(struct hands *hands, void (*closed)(void *data), void *data)
 {
-    if (!hands)
+    if (hands == NULL)
         return;
     struct processes *self = from_hands(hands);
     self->closing = true;

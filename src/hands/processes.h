@@ -7,13 +7,12 @@
  *   stderr       its last lines become part of the error when the run does not end well
  *   environment  that of this process as it was at processes_new, and PAWL_JOB_ID, PAWL_JOB_KIND,
  *                PAWL_JOB_QUEUE, PAWL_JOB_ATTEMPT, PAWL_JOB_MAX_ATTEMPTS and PAWL_JOB_TOKEN (the
- *                fence, for commands that write where two attempts could meet). From the second step
- *                of a machine on also PAWL_JOB_STEP, PAWL_JOB_STATE, PAWL_JOB_SIGNALS,
+ *                fence, for commands that write where two attempts could meet). From the second
+ *                step of a machine on also PAWL_JOB_STEP, PAWL_JOB_STATE, PAWL_JOB_SIGNALS,
  *                PAWL_JOB_CHILDREN (JSON; not there when there is none, or more than 32 KiB) and
- *                PAWL_JOB_TIMED_OUT (0 or 1). Nothing is taken out
- *                of it, database passwords included: a command often enqueues the next job, and the
- *                environment is the operator's. Who does not want that says
- *                `env -u PGPASSWORD COMMAND`
+ *                PAWL_JOB_TIMED_OUT (0 or 1). Nothing is removed, database passwords included: a
+ *                command often enqueues the next job, and the environment is the operator's, who
+ *                may write `env -u PGPASSWORD COMMAND`
  *   signals      all at their defaults, none blocked
  *   descriptor 3 is there to be written to: how the job goes on, as one line (core/control.h). It
  *                need not be used
@@ -24,31 +23,31 @@
  *                shall outlive its job leaves with setsid(1)
  *
  * What its ending means
- *   exit status 0     with a line on descriptor 3: what that says, and what was printed is no result.
- *                     A line that is wrong is a failure of this run: RETRY, with what is wrong
+ *   exit status 0     with a line on descriptor 3: the outcome in that line; stdout is no result. A
+ *                     line that is not valid is a failure of this run: RETRY, with the reason
  *   exit status 0     done, unless more than result_max bytes were printed: then FAIL. The work was
  *                     done, so it must not be repeated, and a cut result would be a silent lie
  *   exit status 65    FAIL, no further attempt (EX_DATAERR of sysexits.h: bad input stays bad)
- *   any other status  RETRY by the retry policy, with the status and the last lines of stderr as the
- *                     error. 126 and 127 (not executable, not found) too: an installation can be
- *                     repaired
+ *   any other status  RETRY by the retry policy, with the status and the last lines of stderr as
+ *                     the error. 126 and 127 (not executable, not found) too: an installation
+ *                     can be repaired
  *   death by signal   RETRY likewise
  *                     Only exit status 0 makes the line count: a command that fails after it has
  *                     written one has failed, and its step is run again
  *
- * A run that is stopped gets SIGTERM, as a group, and SIGKILL when term_grace_ms have passed; a second
- * stop kills at once. Once it was told to stop, the reason decides and no longer the exit status: many
- * programs answer SIGTERM with 0 without having finished, and a job run twice is better than a job
- * lost. A command that had already ended keeps its own ending.
- *   STOP_LOST                     RETRY; nobody listens
+ * A run that is stopped gets SIGTERM, as a group, and SIGKILL when term_grace_ms have passed; a
+ * second stop kills at once. Once it was told to stop, the reason decides and no longer the exit
+ * status: many programs answer SIGTERM with 0 without having finished, and a job run twice is
+ * better than a job lost. A command that had already ended keeps its own ending.
+ *   STOP_LOST                     RETRY; the outcome is ignored
  *   STOP_CANCELLED                CANCEL
  *   STOP_TIMEOUT, job.timeout_ms  RETRY by the retry policy
  *   STOP_SHUTDOWN                 RETRY at once (delay 0); it was started, so the attempt counts
  * Of several reasons the first in this list is reported.
  *
- * Everything here belongs to the thread of the loop. The library's rule about signals holds: no
- * handler or mask of this process is ever touched, and writing to a command that does not read raises
- * no SIGPIPE (see spawn.h).
+ * Loop's thread only. The library's rule about signals holds: no
+ * handler or mask of this process is ever touched, and writing to a command that does not read
+ * raises no SIGPIPE (see spawn.h).
  */
 #ifndef HANDS_PROCESSES_H
 #define HANDS_PROCESSES_H

@@ -1,6 +1,4 @@
-/*
- * spawn: posix_spawn, pipes and pidfd. Nothing here knows about jobs or the loop.
- */
+/* spawn: posix_spawn, pipes and pidfd. This file knows neither jobs nor the loop. */
 #include "hands/spawn.h"
 
 #include <errno.h>
@@ -17,7 +15,7 @@
 
 #include "base/defer.h"
 
-/* The pipes, [0] the end that is read, and what is there to read from the start. -1 is closed. */
+/* The pipes, [0] the end that is read, and the file for SPAWN_TOLD_FD. -1: closed. */
 struct pipes {
     int in[2];
     int out[2];
@@ -46,9 +44,10 @@ static void pipes_close(struct pipes *pipes)
     spawn_close_fd(&pipes->told);
 }
 
-/* Moves a descriptor above the command's own five. A host that closed its standard three would give
- * them to our pipes, and what some library prints must not end up in a job's stdin; and in the
- * child one that has the number of another would be overwritten before its turn. */
+/* Moves a descriptor above the five of the command. A host that closed its standard three would
+ * give their numbers to our pipes, and what some library prints must not end up in a job's
+ * stdin. And in the child, dup2 to a number that another descriptor still has would overwrite
+ * that one. */
 static int fd_above_own(int *fd)
 {
     if (*fd > SPAWN_TOLD_FD)
@@ -61,16 +60,16 @@ static int fd_above_own(int *fd)
     return 0;
 }
 
-/* ours: which end stays here and is made non-blocking. The flag is the end's own; the command's end
- * keeps blocking. */
+/* ours: the end that stays here and is made non-blocking. The flag belongs to the end; the
+ * command's end keeps blocking. */
 static int pipe_open(int ret_pipe[2], int ours)
 {
     if (pipe2(ret_pipe, O_CLOEXEC) < 0)
         return -errno;
     for (int i = 0; i < 2; i++) {
-        int r = fd_above_own(&ret_pipe[i]);
-        if (r < 0)
-            return r;
+        int rc = fd_above_own(&ret_pipe[i]);
+        if (rc < 0)
+            return rc;
     }
     if (fcntl(ret_pipe[ours], F_SETFL, O_NONBLOCK) < 0)
         return -errno;
@@ -79,17 +78,17 @@ static int pipe_open(int ret_pipe[2], int ours)
 
 static int pipes_open(struct pipes *pipes)
 {
-    int r = pipe_open(pipes->in, 1);
-    if (r == 0)
-        r = pipe_open(pipes->out, 0);
-    if (r == 0)
-        r = pipe_open(pipes->err, 0);
-    if (r == 0)
-        r = pipe_open(pipes->says, 0);
-    return r;
+    int rc = pipe_open(pipes->in, 1);
+    if (rc == 0)
+        rc = pipe_open(pipes->out, 0);
+    if (rc == 0)
+        rc = pipe_open(pipes->err, 0);
+    if (rc == 0)
+        rc = pipe_open(pipes->says, 0);
+    return rc;
 }
 
-/* A file without a name, read from its beginning: it takes any size at once, and nobody has to wait
+/* A file without a name, read from its beginning: it takes any size at once, and nothing waits
  * for a command that does not read it. */
 static int told_open(const char *text, size_t len, int *ret_fd)
 {
@@ -108,7 +107,8 @@ static int told_open(const char *text, size_t len, int *ret_fd)
     return fd_above_own(ret_fd);
 }
 
-/* As much as the empty pipe takes. We hold its reader, so there is no SIGPIPE to fear. */
+/* Writes as much as the empty pipe takes. This process has the reader open, so there is no
+ * SIGPIPE. */
 static int input_begin(int fd, const char *input, size_t len, size_t *ret_written)
 {
     size_t written = 0;
@@ -129,19 +129,19 @@ static int input_begin(int fd, const char *input, size_t len, size_t *ret_writte
 /* Returns a positive errno, as the posix_spawn family does. */
 static int actions_fill(posix_spawn_file_actions_t *actions, const struct pipes *pipes)
 {
-    int r = posix_spawn_file_actions_adddup2(actions, pipes->in[0], STDIN_FILENO);
-    if (r == 0)
-        r = posix_spawn_file_actions_adddup2(actions, pipes->out[1], STDOUT_FILENO);
-    if (r == 0)
-        r = posix_spawn_file_actions_adddup2(actions, pipes->err[1], STDERR_FILENO);
-    if (r == 0)
-        r = posix_spawn_file_actions_adddup2(actions, pipes->says[1], SPAWN_SAYS_FD);
-    if (r == 0)
-        r = posix_spawn_file_actions_adddup2(actions, pipes->told, SPAWN_TOLD_FD);
-    /* Ours are close-on-exec; the host's may not be. */
-    if (r == 0)
-        r = posix_spawn_file_actions_addclosefrom_np(actions, SPAWN_TOLD_FD + 1);
-    return r;
+    int rc = posix_spawn_file_actions_adddup2(actions, pipes->in[0], STDIN_FILENO);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(actions, pipes->out[1], STDOUT_FILENO);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(actions, pipes->err[1], STDERR_FILENO);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(actions, pipes->says[1], SPAWN_SAYS_FD);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(actions, pipes->told, SPAWN_TOLD_FD);
+    /* Our descriptors are close-on-exec; those of the host may not be. */
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addclosefrom_np(actions, SPAWN_TOLD_FD + 1);
+    return rc;
 }
 
 static int attributes_fill(posix_spawnattr_t *attributes)
@@ -152,29 +152,29 @@ static int attributes_fill(posix_spawnattr_t *attributes)
     sigfillset(&all);
     sigdelset(&all, SIGKILL);
     sigdelset(&all, SIGSTOP);
-    int r = posix_spawnattr_setflags(
+    int rc = posix_spawnattr_setflags(
         attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (r == 0)
-        r = posix_spawnattr_setpgroup(attributes, 0);
-    if (r == 0)
-        r = posix_spawnattr_setsigmask(attributes, &none);
-    if (r == 0)
-        r = posix_spawnattr_setsigdefault(attributes, &all);
-    return r;
+    if (rc == 0)
+        rc = posix_spawnattr_setpgroup(attributes, 0);
+    if (rc == 0)
+        rc = posix_spawnattr_setsigmask(attributes, &none);
+    if (rc == 0)
+        rc = posix_spawnattr_setsigdefault(attributes, &all);
+    return rc;
 }
 
 static int
 shell_start(const char *command, char *const *env, const struct pipes *pipes, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
-    int r = posix_spawn_file_actions_init(&actions);
-    if (r != 0)
-        return -r;
+    int rc = posix_spawn_file_actions_init(&actions);
+    if (rc != 0)
+        return -rc;
     posix_spawnattr_t attributes;
-    r = posix_spawnattr_init(&attributes);
-    if (r != 0) {
+    rc = posix_spawnattr_init(&attributes);
+    if (rc != 0) {
         posix_spawn_file_actions_destroy(&actions);
-        return -r;
+        return -rc;
     }
 
     /* execve takes char *const[] for historical reasons and changes nothing. */
@@ -187,14 +187,14 @@ shell_start(const char *command, char *const *env, const struct pipes *pipes, pi
     char flag[] = "-c";
     char *const argv[] = {name, flag, unconst.out, NULL};
 
-    r = actions_fill(&actions, pipes);
-    if (r == 0)
-        r = attributes_fill(&attributes);
-    if (r == 0)
-        r = posix_spawn(ret_pid, "/bin/sh", &actions, &attributes, argv, env);
+    rc = actions_fill(&actions, pipes);
+    if (rc == 0)
+        rc = attributes_fill(&attributes);
+    if (rc == 0)
+        rc = posix_spawn(ret_pid, "/bin/sh", &actions, &attributes, argv, env);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    return -r;
+    return -rc;
 }
 
 static int spawn_failed(struct pawl_err *err, int errnum)
@@ -203,10 +203,10 @@ static int spawn_failed(struct pawl_err *err, int errnum)
         err_set(err, PAWL_EFULL, "could not start a process");
         return err_detail(err, "The limit on the number of processes is reached.");
     }
-    int code = err_set_errno(err, errnum, "could not start a process");
+    int rc = err_set_errno(err, errnum, "could not start a process");
     if (errnum == E2BIG)
         err_hint(err, "The environment and the command are too large together for this system.");
-    return code;
+    return rc;
 }
 
 static int pidfd_get(struct spawned *spawned, struct pawl_err *err)
@@ -232,29 +232,29 @@ int spawn(const struct spawn_order *order, struct spawned *ret_spawned, struct p
     struct spawned spawned = {
         .pidfd = -1, .out = -1, .err = -1, .says = -1, .in = -1, .in_reader = -1};
 
-    int r = pipes_open(&pipes);
-    if (r == 0)
-        r = told_open(order->told, order->told_len, &pipes.told);
-    if (r == 0)
-        r = input_begin(pipes.in[1], order->input, order->input_len, &spawned.written);
-    if (r < 0)
-        return spawn_failed(err, -r);
+    int rc = pipes_open(&pipes);
+    if (rc == 0)
+        rc = told_open(order->told, order->told_len, &pipes.told);
+    if (rc == 0)
+        rc = input_begin(pipes.in[1], order->input, order->input_len, &spawned.written);
+    if (rc < 0)
+        return spawn_failed(err, -rc);
     if (spawned.written == order->input_len)
         spawn_close_fd(&pipes.in[1]);
 
-    /* A place for the pidfd, found before the command starts: a full table shall be noticed while
-     * nothing has happened. */
+    /* Reserves the descriptor of the pidfd before the command starts: a full table must be
+     * noticed before anything has happened. */
     int reserved = fcntl(pipes.out[0], F_DUPFD_CLOEXEC, SPAWN_TOLD_FD + 1);
     if (reserved < 0)
         return spawn_failed(err, errno);
-    r = shell_start(order->command, order->env, &pipes, &spawned.pid);
+    rc = shell_start(order->command, order->env, &pipes, &spawned.pid);
     close(reserved);
-    if (r < 0)
-        return spawn_failed(err, -r);
+    if (rc < 0)
+        return spawn_failed(err, -rc);
 
-    r = pidfd_get(&spawned, err);
-    if (r < 0)
-        return r;
+    rc = pidfd_get(&spawned, err);
+    if (rc < 0)
+        return rc;
     spawned.out = pipes.out[0];
     spawned.err = pipes.err[0];
     spawned.says = pipes.says[0];
@@ -275,14 +275,14 @@ struct ending spawn_peek(const struct spawned *spawned)
     id_t id = (id_t)(has_pidfd ? spawned->pidfd : spawned->pid);
     siginfo_t info;
     memset(&info, 0, sizeof(info));
-    int r;
+    int rc;
     do
-        r = waitid(type, id, &info, WEXITED | WNOHANG | WNOWAIT);
-    while (r < 0 && errno == EINTR);
+        rc = waitid(type, id, &info, WEXITED | WNOHANG | WNOWAIT);
+    while (rc < 0 && errno == EINTR);
 
-    if (r < 0 && errno == EAGAIN)
+    if (rc < 0 && errno == EAGAIN)
         return (struct ending){.kind = ENDING_NONE};
-    if (r < 0)
+    if (rc < 0)
         return (struct ending){.kind = ENDING_UNKNOWN};
     if (info.si_pid == 0)
         return (struct ending){.kind = ENDING_NONE};

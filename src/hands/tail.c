@@ -31,7 +31,7 @@ void tail_add(struct tail *tail, const char *data, size_t len)
 static size_t tail_start(const char *bytes, size_t len)
 {
     const char *newline = memchr(bytes, '\n', len);
-    if (newline && newline + 1 < bytes + len)
+    if (newline != NULL && newline + 1 < bytes + len)
         return (size_t)(newline + 1 - bytes);
     size_t start = 0;
     while (start < len && start < 3 && ((unsigned char)bytes[start] & 0xC0) == 0x80)

@@ -1,5 +1,5 @@
 /*
- * tail: what to keep of a stderr that may never end: its last bytes, for the error, and one line at
+ * tail: what is kept of a stderr that may never end: its last bytes, for the error, and one line at
  * a time, for the log.
  */
 #ifndef HANDS_TAIL_H
@@ -10,12 +10,11 @@
 
 #include "base/buf.h"
 
-#define TAIL_MAX      2048 /* bytes kept for the error; an error is read by people */
+#define TAIL_MAX      2048 /* bytes kept for the error, which people read */
 #define TAIL_LINE_MAX 1024 /* a longer line is logged in pieces */
 
 struct tail {
-    char bytes[2 *
-               TAIL_MAX]; /* twice, so that old bytes are dropped by the block and not one by one */
+    char bytes[2 * TAIL_MAX]; /* twice, so that old bytes are dropped by the block */
     size_t len;
     bool dropped; /* bytes were written before these */
     char line[TAIL_LINE_MAX + 1];

@@ -20,7 +20,7 @@ bool task_expire(struct task *task, int64_t now_us)
     while (deadline_us != DEADLINE_OVER) {
         if (deadline_us == DEADLINE_NONE || now_us <= deadline_us)
             return false;
-        /* Where it fails, it was extended or noticed meanwhile. */
+        /* On failure the deadline was extended or noticed meanwhile. */
         if (atomic_compare_exchange_weak(&task->deadline_us, &deadline_us, DEADLINE_OVER))
             break;
     }
@@ -128,7 +128,7 @@ void task_done(struct task *task, const void *result, size_t len)
     char *copy = result != NULL ? malloc(len + 1) : NULL;
 
     if (result != NULL && copy == NULL) {
-        /* Without its result it is not done. */
+        /* Without its result the run is not done. */
         set(task, OUTCOME_RETRY, NULL, 0, -1);
         return;
     }
@@ -139,8 +139,8 @@ void task_done(struct task *task, const void *result, size_t len)
     set(task, OUTCOME_DONE, copy, len, -1);
 }
 
-/* The database takes nothing but UTF-8, and an error that it refuses would hold up the settle. NULL
- * for NULL, and when there is no memory: the outcome then goes without its text. */
+/* The database accepts only UTF-8, and a refused error would hold up the settle. NULL for NULL,
+ * and without memory: then the outcome has no text. */
 static char *copy_error(const char *error)
 {
     size_t len = error != NULL ? strnlen(error, TASK_ERROR_MAX + 4) : 0;
@@ -198,7 +198,7 @@ void task_go_on(struct task *task,
     struct going_on *copy = NULL;
 
     if (going_on_check(kind, on, &err) < 0) {
-        /* A failure of this step, and of nothing else. */
+        /* A failure of this step only. */
         task_retry(task, err.message, -1);
         return;
     }
@@ -212,8 +212,8 @@ void task_go_on(struct task *task,
     task->outcome.on = copy;
 }
 
-/* Another attempt may be under way by then, so nothing it says is final. What it gave as its error
- * is kept behind ours. */
+/* Another attempt may be under way by now, so no outcome of this one is final. The handler's
+ * error is kept behind ours. */
 static void conclude_late(struct task *task)
 {
     char error[TASK_ERROR_MAX + 1];
@@ -232,12 +232,12 @@ static void conclude_late(struct task *task)
 void task_conclude(struct task *task, int64_t now_us)
 {
     task->overran = task_expire(task, now_us);
-    /* Nobody notices it twice: it is out of the handler's hands. */
+    /* Nobody notices the overrun twice: the handler has returned. */
     atomic_store_explicit(&task->deadline_us, DEADLINE_NONE, memory_order_relaxed);
     bool cancelled = atomic_load_explicit(&task->stop, memory_order_relaxed) == STOP_CANCELLED + 1;
 
     if (cancelled && (task->overran || task->outcome.kind != OUTCOME_DONE))
-        task_cancel(task); /* or it would be tried again */
+        task_cancel(task); /* otherwise the job would be tried again */
     else if (task->overran)
         conclude_late(task);
     task->outcome.run_us = now_us - task->started_us;

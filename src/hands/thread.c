@@ -8,7 +8,7 @@ static void report(struct pool *pool, struct task *task)
     void *item = task;
     bool was_empty;
 
-    /* It cannot be full: it holds as many as are taken at all. */
+    /* The mailbox cannot be full: it has room for all tasks. */
     size_t n = mailbox_put(&pool->finished, &item, 1, &was_empty);
 
     assert(n == 1);
@@ -17,7 +17,7 @@ static void report(struct pool *pool, struct task *task)
         uv_async_send(&pool->wake);
 }
 
-/* Until the thread is one of those that may run jobs, or all are let go. */
+/* Waits until the thread may run jobs, or all threads are let go. */
 static void sit_out(struct thread *thread)
 {
     struct pool *pool = thread->pool;
@@ -35,19 +35,19 @@ void task_release(struct task *task)
     task->outcome = (struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1};
 }
 
-/* The limit went down while this thread waited for work: somebody else's, then. */
+/* The limit was lowered while this thread waited: another thread takes the task. */
 static void pass_on(struct pool *pool, struct task *task)
 {
     void *item = task;
 
     if (mailbox_put(&pool->todo, &item, 1, NULL) == 1)
         return;
-    task_release(task); /* all are let go */
+    task_release(task); /* all threads are let go */
     report(pool, task);
 }
 
-/* The next one to run, and the time at which it starts: that is when the last one ended, unless it
- * had to be waited for. */
+/* The next task, and the time at which it starts: the end of the last one, unless the thread had
+ * to wait. */
 static struct task *next_task(struct thread *thread, int64_t *now_us)
 {
     struct pool *pool = thread->pool;
@@ -90,7 +90,8 @@ void *thread_main(void *data)
     int64_t now_us = 0;
 
     while ((task = next_task(thread, &now_us)) != NULL) {
-        /* Lost or cancelled while it waited: another worker may have it by now. */
+        /* The claim was lost or the job cancelled while the task waited: another worker may have
+         * the job by now. */
         if (atomic_load_explicit(&task->stop, memory_order_relaxed) != 0)
             task_release(task);
         else
@@ -98,6 +99,6 @@ void *thread_main(void *data)
         report(pool, task);
     }
     atomic_fetch_add(&pool->n_ended, 1);
-    uv_async_send(&pool->wake); /* it is joined before the handle is closed */
+    uv_async_send(&pool->wake); /* the thread is joined before the handle is closed */
     return NULL;
 }

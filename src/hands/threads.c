@@ -1,4 +1,4 @@
-/* threads: two mailboxes, a pool between them. */
+/* threads: two mailboxes, and a pool between them. */
 #include "hands/threads.h"
 
 #include <assert.h>
@@ -10,9 +10,9 @@
 #include "hands/threads_internal.h"
 
 #define COLLECT_MAX          256              /* reports taken out of the mailbox at a time */
-#define TIMEOUT_WATCH_MAX_MS (60 * 60 * 1000) /* longer ones are looked at every hour */
+#define TIMEOUT_WATCH_MAX_MS (60 * 60 * 1000) /* longer timeouts are checked every hour */
 
-/* The loop's thread, like task_put. NULL: all are in use. */
+/* Loop's thread, like task_put. NULL: all are in use. */
 static struct task *task_get(struct pool *pool)
 {
     struct task *task = pool->free_tasks;
@@ -36,8 +36,8 @@ static struct pool *pool_of(struct hands *hands)
     return (struct pool *)(void *)hands;
 }
 
-/* Once for a run, and loudly: nobody can end it but its own handler. Until it returned the thread may write to
- * task->overran, so the caller says whether it has. */
+/* Once for a run, as a warning: only the handler can end it. Until the handler has returned its
+ * thread may write to task->overran, so the caller passes the value. */
 static void tell_overrun(struct pool *pool, struct task *task, bool returned)
 {
     const struct job *job = &task->run->job;
@@ -89,7 +89,7 @@ static void collect(struct pool *pool)
     }
 }
 
-/* Of those that run. A task that ended meanwhile is still ours, so it can be looked at. */
+/* Running tasks. A task that ended meanwhile is still in the pool, so reading it is safe. */
 static void collect_progress(struct pool *pool)
 {
     if (!atomic_exchange(&pool->progressed, false))
@@ -106,7 +106,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct pool *pool = timer->data;
     int64_t now_us = clock_mono_us(pool->clock);
-    /* One that waits for its thread begins now at the earliest. */
+    /* A task that waits for its thread begins now at the earliest. */
     int64_t next_us = now_us + pool->least_timeout_ms * US_PER_MS;
 
     for (size_t i = 0; i < pool->n_threads; i++) {
@@ -125,7 +125,7 @@ static void on_timer(uv_timer_t *timer)
     uv_timer_start(timer, on_timer, (uint64_t)((next_us - now_us) / US_PER_MS + 1), 0);
 }
 
-/* A run that has a timeout is looked at when it may be over. */
+/* A run with a timeout is checked when the timeout may be over. */
 static void watch(struct pool *pool, int64_t timeout_ms)
 {
     if (timeout_ms <= 0)
@@ -177,7 +177,7 @@ static int threads_run(struct hands *hands, struct run *run, struct pawl_err *er
 static void threads_flush(struct hands *hands)
 {
     struct pool *pool = pool_of(hands);
-    /* It cannot be full: it holds as many as there are tasks. */
+    /* The mailbox cannot be full: it has room for all tasks. */
     size_t n = mailbox_put(&pool->todo, pool->gathered, pool->n_gathered, NULL);
 
     assert(n == pool->n_gathered);
@@ -192,7 +192,7 @@ static void threads_stop(struct hands *hands, struct run *run, enum stop_reason 
     int none = 0;
 
     (void)hands;
-    /* The first reason stands, except that a lost claim is worse than all others. */
+    /* The first reason stands, except that a lost claim replaces every other. */
     if (reason == STOP_LOST)
         atomic_store_explicit(&task->stop, STOP_LOST + 1, memory_order_relaxed);
     else
@@ -246,7 +246,7 @@ static void pool_free(struct pool *pool)
     free(pool);
 }
 
-/* Signals belong to the program's own threads. */
+/* Signals belong to the threads of the program. */
 static int start_threads(struct pool *pool, size_t n, struct pawl_err *err)
 {
     sigset_t all;
@@ -349,7 +349,7 @@ static void on_wake(uv_async_t *wake)
     collect(pool);
     if (!pool->closing || pool->n_closing > 0 || atomic_load(&pool->n_ended) < pool->n_threads)
         return;
-    /* All are past their last task, so this waits for none of them. */
+    /* All threads are past their last task, so no join waits. */
     join_threads(pool);
     collect(pool);
     close_handles(pool);
@@ -424,5 +424,5 @@ void threads_close(struct hands *hands, void (*closed)(void *data), void *data)
     pool->closed = closed;
     pool->closed_data = data;
     threads_recall(hands);
-    let_go(pool); /* each that ends says so */
+    let_go(pool); /* each thread that ends wakes the loop */
 }

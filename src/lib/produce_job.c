@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "client/ask.h"
 #include "client/inspect.h"
+#include "client/job.h"
 #include "client/signal.h"
 #include "lib/lib.h"
 #include "lib/produce.h"

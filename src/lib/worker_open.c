@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/defer.h"
-#include "client/ask.h"
+#include "client/job.h"
 #include "lib/worker.h"
 #include "pg/sync.h"
 #include "store/migrate.h"

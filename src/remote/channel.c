@@ -22,28 +22,24 @@ static void begin(struct channel *channel);
 struct channel *channel_new(const struct channel_options *options, struct pawl_err *err)
 {
     struct channel *channel = calloc(1, sizeof(*channel));
-    uint8_t *input = malloc(SESSION_INPUT_SIZE);
 
-    if (channel == NULL || input == NULL) {
+    if (channel == NULL || io_buffers_init(&channel->buffers) < 0) {
         free(channel);
-        free(input);
         err_set(err, PAWL_ENOMEM, "out of memory");
         return NULL;
     }
     channel->options = *options;
-    channel->input = input;
     if (options->token != NULL &&
         (size_t)snprintf(
             channel->authorization, sizeof(channel->authorization), "Bearer %s", options->token) >=
             sizeof(channel->authorization)) {
+        io_buffers_deinit(&channel->buffers);
         free(channel);
-        free(input);
         err_set(err, PAWL_EINVAL, "the token is too long to be one");
         return NULL;
     }
     list_init(&channel->leaving);
     list_init(&channel->dead);
-    buf_init(&channel->output, 4 * SESSION_CHUNK);
     uv_prepare_init(options->loop, &channel->turn);
     uv_timer_init(options->loop, &channel->retry);
     uv_timer_init(options->loop, &channel->tick);
@@ -136,7 +132,7 @@ void channel_session_open(struct channel *channel, struct session *session)
     log_info(channel->options.log,
              "channel_up",
              LOG_STR("server", channel->options.server->text),
-             LOG_BOOL("tls", session->tls != NULL));
+             LOG_BOOL("tls", session->io.tls != NULL));
     if (channel->options.up != NULL && !channel->closing)
         channel->options.up(channel->options.data);
 }
@@ -303,8 +299,7 @@ void channel_handle_closed(struct channel *channel)
     void (*closed)(void *data) = channel->closed;
     void *data = channel->closed_data;
 
-    buf_deinit(&channel->output);
-    free(channel->input);
+    io_buffers_deinit(&channel->buffers);
     free(channel);
     if (closed != NULL)
         closed(data);

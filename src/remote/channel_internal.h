@@ -15,12 +15,10 @@
 #include "base/list.h"
 #include "remote/channel.h"
 #include "wire/frame.h"
+#include "wire/io.h"
 #include "wire/queue.h"
 
 #define CHANNEL_LEAVING_MAX 4
-#define SESSION_INPUT_SIZE  ((size_t)64 * 1024)
-#define SESSION_CHUNK       ((size_t)64 * 1024)  /* what goes into one write before it stops */
-#define SESSION_UNSENT_MAX  ((size_t)512 * 1024) /* what a write leaves, TLS included */
 
 enum session_state {
     SESSION_RESOLVING,
@@ -41,19 +39,15 @@ struct session {
     struct addrinfo *addresses;  /* owned */
     const struct addrinfo *next; /* of them, to be tried */
     uv_poll_t *poll;             /* owned, closed with the socket */
-    int fd;
+    struct io io;                /* its fd: owned, -1 while there is none */
     int events;
-    struct tls_session *tls; /* owned; NULL: plain */
-    nghttp2_session *h2;     /* owned; from the connection on */
-    struct buf unsent;       /* what a write left; from sent on */
-    size_t sent;
-    struct list calls; /* owned */
+    nghttp2_session *h2; /* owned; from the connection on */
+    struct list calls;   /* owned */
     size_t n_calls;
     uint64_t made_ms;    /* loop's time when it was begun, then when it was open */
     uint64_t read_ms;    /* … when something came last */
     uint64_t asked_ms;   /* … of a PING without an answer; 0: none */
     bool heard;          /* anything at all came */
-    bool blocked;        /* the socket takes no more at present */
     bool more;           /* it had its share of this turn, and there is more to send */
     bool dirty;          /* something is to be sent */
     struct pawl_err err; /* why it is dead */
@@ -89,8 +83,7 @@ struct channel {
     uv_timer_t tick; /* deadlines and keepalive */
     uint64_t tick_at;
     unsigned failures; /* in a row */
-    uint8_t *input;    /* owned; one read */
-    struct buf output; /* one write */
+    struct io_buffers buffers;
     char authorization[512];
     unsigned
         inside; /* nghttp2, or an owner who hears of the end of his calls: nothing is sent or freed */

@@ -154,7 +154,7 @@ int http2_input(struct session *session, const uint8_t *data, size_t len)
 
 int http2_output(struct session *session, struct buf *out)
 {
-    while (out->len < SESSION_CHUNK) {
+    while (out->len < IO_CHUNK) {
         const uint8_t *data;
 
         session->channel->inside++;

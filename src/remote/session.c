@@ -1,7 +1,6 @@
 /*
- * session: one connection to the server, from looking up its name to its end: the socket, TLS, reading and writing. What
- * is said on it is http2.c's business. Conserved: what a write left is in `unsent`, and while there is any, nothing more is
- * taken out of HTTP/2.
+ * session: one connection to the server, from looking up its name to its end: the socket, TLS, and why it
+ * ended. wire/io.h reads and writes; http2.c has what is said on the connection.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,8 +18,8 @@
 #define CONNECT_DEFAULT_MS   10000
 #define KEEPALIVE_DEFAULT_MS 20000
 #define KEEPALIVE_ANSWER_MS  10000
-#define READS_A_TURN         4
-#define WRITES_A_TURN        8
+#define READS_MAX            4    /* of IO_INPUT_SIZE in one turn of the loop */
+#define WRITES_MAX           8    /* of IO_CHUNK in one turn */
 #define TLS_RECORD_ALERT     0x15 /* what a server that wants TLS answers to anything else */
 #define TLS_WHY_LEN          256
 
@@ -30,6 +29,8 @@ struct resolving {
     struct channel *channel;
     struct session *session; /* NULL: nobody waits */
 };
+
+static const struct io_ops session_io;
 
 static void poll_cb(uv_poll_t *poll, int status, int events);
 static void connect_next(struct session *session, int errnum);
@@ -67,11 +68,10 @@ struct session *session_new(struct channel *channel)
     if (session == NULL)
         return NULL;
     session->channel = channel;
-    session->fd = -1;
+    io_init(&session->io, &session_io, session, &channel->buffers);
     session->made_ms = session->read_ms = uv_now(channel->options.loop);
     list_init(&session->link);
     list_init(&session->calls);
-    buf_init(&session->unsent, SESSION_UNSENT_MAX);
     return session;
 }
 
@@ -93,14 +93,14 @@ static void drop_socket(struct session *session)
     }
     session->poll = NULL;
     session->events = 0;
-    if (session->fd >= 0)
-        close(session->fd);
-    session->fd = -1;
+    if (session->io.fd >= 0)
+        close(session->io.fd);
+    session->io.fd = -1;
 }
 
 static void want(struct session *session)
 {
-    bool writable = session->blocked || session->more || session->state == SESSION_CONNECTING;
+    bool writable = session->io.blocked || session->more || session->state == SESSION_CONNECTING;
     int events = writable ? UV_WRITABLE : 0;
 
     if (session->state > SESSION_CONNECTING)
@@ -117,15 +117,15 @@ static int open_socket(struct session *session, const struct sockaddr *address, 
     struct channel *channel = session->channel;
     const int on = 1;
 
-    session->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (session->fd < 0)
+    session->io.fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (session->io.fd < 0)
         return errno;
     if (address->sa_family != AF_UNIX)
-        setsockopt(session->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        setsockopt(session->io.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     session->poll = calloc(1, sizeof(*session->poll));
     if (session->poll == NULL)
         return ENOMEM;
-    if (uv_poll_init(channel->options.loop, session->poll, session->fd) < 0) {
+    if (uv_poll_init(channel->options.loop, session->poll, session->io.fd) < 0) {
         free(session->poll);
         session->poll = NULL;
         return ENOMEM;
@@ -133,7 +133,7 @@ static int open_socket(struct session *session, const struct sockaddr *address, 
     channel->n_handles++;
     session->poll->data = session;
     session->state = SESSION_CONNECTING;
-    if (connect(session->fd, address, len) < 0 && errno != EINPROGRESS)
+    if (connect(session->io.fd, address, len) < 0 && errno != EINPROGRESS)
         return errno == EAGAIN ? ECONNREFUSED : errno; /* a unix socket whose backlog is full */
     want(session);
     return 0;
@@ -145,8 +145,8 @@ static void connected(struct session *session)
 
     session->state = SESSION_GREETING;
     if (channel->options.tls != NULL)
-        session->tls = tls_session_connect(channel->options.tls, channel->options.server->host);
-    if ((channel->options.tls != NULL && session->tls == NULL) || http2_new(session) < 0) {
+        session->io.tls = tls_session_connect(channel->options.tls, channel->options.server->host);
+    if ((channel->options.tls != NULL && session->io.tls == NULL) || http2_new(session) < 0) {
         kill_with(session, "There is no memory for it.", NULL);
         return;
     }
@@ -267,6 +267,11 @@ static int plain_input(void *data, const uint8_t *bytes, size_t len)
     session->dirty = true;
     if (len == 0 || session->state == SESSION_DEAD)
         return 0;
+    if (!session->heard && session->io.tls == NULL && bytes[0] == TLS_RECORD_ALERT) {
+        kill_with(session, "It wants TLS.", "Write https:// in front of its address.");
+        return 0;
+    }
+    session->heard = true;
     return http2_input(session, bytes, len);
 }
 
@@ -274,7 +279,7 @@ static void tls_trouble(struct session *session)
 {
     char why[TLS_WHY_LEN];
 
-    tls_session_why(session->tls, why, sizeof(why));
+    tls_session_why(session->io.tls, why, sizeof(why));
     if (strstr(why, "wrong version number") != NULL || strstr(why, "http request") != NULL)
         kill_with(session,
                   "It does not speak TLS.",
@@ -304,33 +309,14 @@ static void not_http2(struct session *session)
               met ? NULL : "Is it the address of `pawl serve`?");
 }
 
-static void received(struct session *session, const uint8_t *data, size_t len)
+/* was_ready: before these bytes came. */
+static void refused(struct session *session, bool was_ready, int code)
 {
-    int rc;
-
-    session->read_ms = uv_now(session->channel->options.loop);
-    if (!session->heard && session->tls == NULL && data[0] == TLS_RECORD_ALERT) {
-        kill_with(session, "It wants TLS.", "Write https:// in front of its address.");
-        return;
-    }
-    session->heard = true;
-    if (session->tls == NULL) {
-        rc = plain_input(session, data, len);
-    } else {
-        bool ready = tls_session_ready(session->tls);
-
-        rc = tls_session_input(session->tls, data, len, plain_input, session);
-        session->dirty = true;
-        if (rc < 0 && !ready && !tls_session_ready(session->tls)) {
-            tls_trouble(session);
-            return;
-        }
-        if (rc == PAWL_ECONN) {
-            kill_with(session, "It was closed by the server.", NULL);
-            return;
-        }
-    }
-    if (rc < 0)
+    if (!was_ready && !io_ready(&session->io))
+        tls_trouble(session);
+    else if (code == PAWL_ECONN)
+        kill_with(session, "It was closed by the server.", NULL);
+    else
         not_http2(session);
 }
 
@@ -338,7 +324,7 @@ static void broken(struct session *session, int errnum)
 {
     bool closed = errnum == ECONNRESET || errnum == EPIPE;
 
-    if (closed && session->state < SESSION_OPEN && session->tls == NULL)
+    if (closed && session->state < SESSION_OPEN && session->io.tls == NULL)
         kill_with(session,
                   "It closed the connection at once.",
                   "Is it the address of `pawl serve`, and does it want TLS (https://)?");
@@ -348,20 +334,19 @@ static void broken(struct session *session, int errnum)
 
 static void readable(struct session *session)
 {
-    uint8_t *input = session->channel->input;
+    session->read_ms = uv_now(session->channel->options.loop);
+    session->dirty |= session->io.tls != NULL;
+    for (int i = 0; i < READS_MAX && session->state != SESSION_DEAD; i++) {
+        bool was_ready = io_ready(&session->io);
+        int code = 0;
+        enum io_read result = io_read(&session->io, &code);
 
-    for (int i = 0; i < READS_A_TURN && session->state != SESSION_DEAD; i++) {
-        ssize_t n = recv(session->fd, input, SESSION_INPUT_SIZE, 0);
-
-        if (n > 0) {
-            received(session, input, (size_t)n);
-            if ((size_t)n < SESSION_INPUT_SIZE)
-                return;
-            continue;
-        }
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        if (result == IO_REFUSED)
+            refused(session, was_ready, code);
+        else if (result == IO_END)
+            broken(session, session->io.errnum != 0 ? session->io.errnum : ECONNRESET);
+        if (result != IO_MORE)
             return;
-        broken(session, n == 0 ? ECONNRESET : errno);
     }
 }
 
@@ -370,7 +355,7 @@ static int socket_error(const struct session *session)
     int errnum = 0;
     socklen_t len = sizeof(errnum);
 
-    return getsockopt(session->fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0 ? errno : errnum;
+    return getsockopt(session->io.fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0 ? errno : errnum;
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)
@@ -393,7 +378,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         return;
     }
     if (events & UV_WRITABLE) {
-        session->blocked = session->more = false;
+        session->io.blocked = session->more = false;
         session->dirty = true;
     }
     if (events & UV_READABLE)
@@ -403,96 +388,33 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 
 /* --- writing --- */
 
-/* As much as the socket takes; the rest is kept. */
-static int write_some(struct session *session, const void *data, size_t len, bool new)
+static int plain_output(void *data, struct buf *out)
 {
-    ssize_t n = send(session->fd, data, len, MSG_NOSIGNAL);
-
-    if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        broken(session, errno);
-        return PAWL_ECONN;
-    }
-    if (n < 0)
-        n = 0;
-    session->blocked = (size_t)n < len;
-    if (!new) {
-        session->sent += (size_t)n;
-        return 0;
-    }
-    if (buf_append(&session->unsent, (const char *)data + n, len - (size_t)n) < 0) {
-        kill_with(session, "There is no memory for what is to be sent.", NULL);
-        return PAWL_ENOMEM;
-    }
-    return 0;
+    return http2_output(data, out);
 }
 
-static int write_unsent(struct session *session)
-{
-    if (session->unsent.len == 0)
-        return 0;
-    int rc = write_some(
-        session, session->unsent.data + session->sent, session->unsent.len - session->sent, false);
-
-    if (rc == 0 && session->sent == session->unsent.len) {
-        buf_deinit(&session->unsent);
-        session->sent = 0;
-    }
-    return rc;
-}
-
-/* 1: there was something. */
-static int write_chunk(struct session *session)
-{
-    struct buf *out = &session->channel->output;
-    const uint8_t *data;
-    size_t len;
-    int rc = 0;
-
-    buf_clear(out);
-    if (session->tls == NULL || tls_session_ready(session->tls))
-        rc = http2_output(session, out);
-    if (rc == 0 && session->tls != NULL && out->len > 0)
-        rc = tls_session_output(session->tls, out->data, out->len);
-    if (rc < 0) {
-        kill_with(session, "There is no memory for what is to be sent.", NULL);
-        return rc;
-    }
-    if (session->tls == NULL) {
-        data = (const uint8_t *)out->data;
-        len = out->len;
-    } else {
-        len = tls_session_pending(session->tls, &data);
-    }
-    if (len > 0)
-        rc = write_some(session, data, len, true);
-    if (session->tls != NULL && len > 0)
-        tls_session_sent(session->tls);
-    return rc < 0 ? rc : len > 0;
-}
+static const struct io_ops session_io = {.input = plain_input, .output = plain_output};
 
 void session_flush(struct session *session)
 {
-    if (!session->dirty || session->blocked || session->state < SESSION_GREETING ||
+    if (!session->dirty || session->io.blocked || session->state < SESSION_GREETING ||
         session->state == SESSION_DEAD)
         return;
     session->dirty = false;
-    for (int i = 0; i < WRITES_A_TURN; i++) {
-        if (write_unsent(session) < 0)
-            return;
-        if (session->blocked)
-            break;
-        int rc = write_chunk(session);
+    int rc = io_write(&session->io, WRITES_MAX);
 
-        if (rc < 0)
-            return;
-        if (rc == 0)
-            break;
-        session->more = i + 1 == WRITES_A_TURN;
+    session->more = rc > 0;
+    if (rc < 0) {
+        if (rc == PAWL_ECONN)
+            broken(session, session->io.errnum);
+        else
+            kill_with(session, "There is no memory for what is to be sent.", NULL);
+        return;
     }
     if (session->state != SESSION_DEAD && http2_is_over(session))
         not_http2(session);
     /* A server that said goodbye, and has nothing of ours any more. */
-    if (session->state == SESSION_LEAVING && session->n_calls == 0 && !session->blocked)
+    if (session->state == SESSION_LEAVING && session->n_calls == 0 && !session->io.blocked)
         kill_with(session, "It was closed by the server.", NULL);
     if (session->state != SESSION_DEAD)
         want(session);
@@ -548,7 +470,6 @@ void session_free(struct session *session)
     while ((link = list_shift(&session->calls)) != NULL)
         call_free(LIST_ENTRY(link, struct call, link));
     nghttp2_session_del(session->h2);
-    tls_session_free(session->tls);
     if (session->resolving != NULL) {
         session->resolving->session = NULL;
         (void)uv_cancel((uv_req_t *)&session->resolving->request);
@@ -556,7 +477,7 @@ void session_free(struct session *session)
     if (session->addresses != NULL)
         uv_freeaddrinfo(session->addresses);
     drop_socket(session);
-    buf_deinit(&session->unsent);
+    io_deinit(&session->io);
     list_remove(&session->link);
     free(session);
 }

@@ -1,4 +1,4 @@
-/* app: putting server, coordinator and services together, and taking them apart in the right order. */
+/* app: puts transport, coordinator and services together, and closes them in the right order. */
 #include "serve/app.h"
 
 #include <stdlib.h>
@@ -9,15 +9,41 @@
 #include "serve/dispatch/dispatch.h"
 #include "store/statements.h"
 
-/* For calls that are under way to be answered, and connections to close, after everything is settled: a call that came
- * last may wait for a flush that is under way, and then for its own. */
+/* After everything is settled: time to answer calls and to close connections. A call that came
+ * last may wait for a flush that is under way, and then for its own flush. */
 #define GOODBYE_MS  (2 * ACCEPT_DEADLINE_MS)
-#define SETTLE_MS   5000   /* for what workers reported last, when the database is away */
-#define JOBS_MAX    100000 /* in the hands of all workers together */
+#define SETTLE_MS   5000   /* for the last reports of workers, when the database is away */
+#define JOBS_MAX    100000 /* that all workers hold together */
 #define POLL_MS     200
 #define POLL_MAX_MS 5000
-#define LOOK_MS     250 /* how often readiness is looked at */
+#define LOOK_MS     250 /* between two looks at readiness */
 #define STALL_MS    (30 * MS_PER_S)
+
+enum serve_state {
+    SERVE_RUNNING,
+    SERVE_DRAINING, /* streams are asked to end; reports are still taken */
+    SERVE_SETTLING, /* no stream is left; the coordinator settles the last outcomes */
+    SERVE_CLOSING,  /* connections get GOAWAY */
+    SERVE_STOPPED,
+};
+
+struct serve_app {
+    const struct serve_options *options; /* borrowed */
+    uv_loop_t *loop;
+    struct log *log;
+    struct primary primary; /* of all connections */
+    struct transport *transport;
+    struct tls *tls; /* NULL: none */
+    struct coordinator *coordinator;
+    struct dispatch *dispatch; /* WorkerService, and the hands of the coordinator */
+    struct api *api;           /* JobService and QueueService; NULL while there is none */
+    enum serve_state state;
+    uv_timer_t look; /* looks whether the server is ready */
+    const char *why; /* static; why the server is not ready. NULL: it is */
+    bool insist;     /* serve_app_stop was called twice */
+    int n_closing;   /* parts that are not closed yet */
+    size_t left;
+};
 
 /* ── the end ── */
 
@@ -48,14 +74,14 @@ static void api_closed(void *data)
 }
 
 /* No call comes any more. */
-static void server_stopped(void *data)
+static void transport_stopped(void *data)
 {
     struct serve_app *app = data;
 
     api_close(app->api, api_closed, app);
 }
 
-/* Nothing is left to be settled: goodbye to all connections. */
+/* Everything is settled: the connections may close. */
 static void coordinator_stopped(void *data, size_t left)
 {
     struct serve_app *app = data;
@@ -65,9 +91,9 @@ static void coordinator_stopped(void *data, size_t left)
     app->n_closing = 3;
     uv_close((uv_handle_t *)&app->look, on_handle_closed);
     dispatch_close(app->dispatch, on_part_closed, app);
-    server_stop(app->server, GOODBYE_MS, server_stopped, app);
+    transport_stop(app->transport, GOODBYE_MS, transport_stopped, app);
     if (app->insist)
-        server_stop(app->server, 0, NULL, NULL);
+        transport_stop(app->transport, 0, NULL, NULL);
 }
 
 static void drained(void *data)
@@ -83,7 +109,7 @@ void serve_app_stop(struct serve_app *app)
     switch (app->state) {
     case SERVE_RUNNING:
         app->state = SERVE_DRAINING;
-        server_quiesce(app->server);
+        transport_quiesce(app->transport);
         dispatch_drain(app->dispatch, app->options->drain_ms, drained, app);
         break;
     case SERVE_DRAINING:
@@ -97,11 +123,16 @@ void serve_app_stop(struct serve_app *app)
         coordinator_stop(app->coordinator);
         break;
     case SERVE_CLOSING:
-        server_stop(app->server, 0, NULL, NULL);
+        transport_stop(app->transport, 0, NULL, NULL);
         break;
     case SERVE_STOPPED:
         break;
     }
+}
+
+bool serve_app_address(const struct serve_app *app, size_t i, char *address, size_t size)
+{
+    return transport_address(app->transport, i, address, size);
 }
 
 void serve_app_reload(struct serve_app *app)
@@ -121,9 +152,9 @@ void serve_app_reload(struct serve_app *app)
 static int open_server(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
-    int rc = server_new(
-        &(struct server_options){.loop = app->loop, .log = app->log, .limits = o->limits},
-        &app->server,
+    int rc = transport_new(
+        &(struct transport_options){.loop = app->loop, .log = app->log, .limits = o->limits},
+        &app->transport,
         err);
 
     if (rc == 0 && o->tls_certificate != NULL)
@@ -135,7 +166,7 @@ static int open_server(struct serve_app *app, struct pawl_err *err)
     return rc;
 }
 
-/* JobService, QueueService, and who may call anything at all. */
+/* JobService, QueueService, and the check of access tokens. */
 static int open_api(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
@@ -152,8 +183,8 @@ static int open_api(struct serve_app *app, struct pawl_err *err)
     if (rc < 0)
         return rc;
     return api_new(&(struct api_options){.loop = app->loop,
-                                         .server = app->server,
-                                         .target = app->target,
+                                         .transport = app->transport,
+                                         .target = o->target,
                                          .primary = &app->primary,
                                          .worker = coordinator_worker(app->coordinator),
                                          .tokens = tokens,
@@ -168,7 +199,15 @@ static int open_api(struct serve_app *app, struct pawl_err *err)
 static int open_engine(struct serve_app *app, struct pawl_err *err)
 {
     const struct serve_options *o = app->options;
-    int rc = dispatch_new(app, &app->dispatch, err);
+    int rc = dispatch_new(&(struct dispatch_options){.loop = app->loop,
+                                                     .transport = app->transport,
+                                                     .target = o->target,
+                                                     .primary = &app->primary,
+                                                     .log = o->log,
+                                                     .lease_ms = o->lease_ms,
+                                                     .unprepared = o->unprepared},
+                          &app->dispatch,
+                          err);
 
     if (rc < 0)
         return rc;
@@ -197,7 +236,7 @@ static int open_engine(struct serve_app *app, struct pawl_err *err)
     return app->coordinator != NULL ? 0 : err->code;
 }
 
-/* Ready is one whose database answers, and commits. */
+/* The server is ready when its database answers and commits. */
 static void on_look(uv_timer_t *timer)
 {
     struct serve_app *app = timer->data;
@@ -207,7 +246,7 @@ static void on_look(uv_timer_t *timer)
     if (app->state != SERVE_RUNNING || why == app->why)
         return;
     app->why = why;
-    if (server_set_ready(app->server, why) < 0)
+    if (transport_set_ready(app->transport, why) < 0)
         log_warn(app->log, "health", LOG_STR("why", "out of memory"));
     if (why == NULL)
         log_info(app->log, "ready", LOG_BOOL("ready", true));
@@ -221,7 +260,7 @@ static int start_listening(struct serve_app *app, struct pawl_err *err)
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < o->n_listen; i++)
-        rc = server_listen(app->server, o->listen[i], app->tls, o->open, err);
+        rc = transport_listen(app->transport, o->listen[i], app->tls, o->open, err);
     return rc;
 }
 
@@ -237,17 +276,15 @@ int serve_app_start(uv_loop_t *loop,
     app->options = options;
     app->loop = loop;
     app->log = options->log;
-    app->target = options->target;
     primary_init(&app->primary, STMT(server_identity), app->log);
     app->why = "the server starts";
-    app->started_us = clock_mono_us(&clock_system);
     uv_timer_init(loop, &app->look);
     app->look.data = app;
 
     int rc = open_server(app, err);
 
     if (rc == 0)
-        rc = server_set_ready(app->server, app->why);
+        rc = transport_set_ready(app->transport, app->why);
     if (rc == 0)
         rc = open_engine(app, err);
     if (rc == 0)
@@ -256,7 +293,7 @@ int serve_app_start(uv_loop_t *loop,
         rc = start_listening(app, err);
     if (rc < 0)
         return rc; /* the process ends */
-    dispatch_start(app->dispatch);
+    dispatch_start(app->dispatch, app->coordinator, api_auth(app->api));
     coordinator_start(app->coordinator);
     uv_timer_start(&app->look, on_look, LOOK_MS, LOOK_MS);
     *ret_app = app;
@@ -269,7 +306,7 @@ void serve_app_free(struct serve_app *app)
         return;
     coordinator_free(app->coordinator);
     dispatch_free(app->dispatch);
-    server_free(app->server);
+    transport_free(app->transport);
     tls_free(app->tls);
     free(app);
 }

@@ -1,6 +1,6 @@
 /*
- * limits: what a server takes at most, in one table. Names, defaults and meanings are shown by
- * docs/internals/serve.md; a test compares. 0 turns off where the text says so.
+ * limits: the limits of a server, in one table. docs/internals/serve.md shows names, defaults and
+ * meanings; a test compares. 0 disables a limit where the text says so.
  */
 #ifndef SERVE_LIMITS_H
 #define SERVE_LIMITS_H

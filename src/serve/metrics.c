@@ -42,7 +42,7 @@ static void put_value(struct buf *out, const char *value)
     }
 }
 
-/* The name, a suffix, the labels and one more label if extra has a key. */
+/* The name, a suffix, the labels, and one more label if `extra` has a key. */
 static void put_name(struct buf *out,
                      const char *name,
                      const char *suffix,
@@ -53,13 +53,13 @@ static void put_name(struct buf *out,
 
     buf_puts(out, name);
     buf_puts(out, suffix);
-    for (const struct metrics_label *l = labels; l && l->key; l++) {
+    for (const struct metrics_label *l = labels; l != NULL && l->key != NULL; l++) {
         buf_printf(out, "%c%s=\"", before, l->key);
         put_value(out, l->value);
         buf_putc(out, '"');
         before = ',';
     }
-    if (extra.key) {
+    if (extra.key != NULL) {
         buf_printf(out, "%c%s=\"%s\"", before, extra.key, extra.value);
         before = ',';
     }
@@ -75,6 +75,18 @@ void metrics_int(struct buf *out,
 {
     put_name(out, name, "", labels, (struct metrics_label){0});
     buf_printf(out, "%" PRId64 "\n", value);
+}
+
+void metrics_counter(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metrics_family(out, name, "counter", help);
+    metrics_int(out, name, NULL, (int64_t)value);
+}
+
+void metrics_gauge(struct buf *out, const char *name, const char *help, int64_t value)
+{
+    metrics_family(out, name, "gauge", help);
+    metrics_int(out, name, NULL, value);
 }
 
 void histogram_add(struct histogram *histogram, int64_t us)

@@ -1,6 +1,6 @@
 /*
- * metrics: numbers as Prometheus reads them (text format 0.0.4). A family has a name, a type and a help text, and
- * then its samples. Errors stick to the buffer (base/buf.h). One thread.
+ * metrics: the text format of Prometheus (0.0.4). A family has a name, a type and a help text,
+ * followed by its samples. Errors stick to the buffer (base/buf.h). One thread.
  */
 #ifndef SERVE_METRICS_H
 #define SERVE_METRICS_H
@@ -28,11 +28,15 @@ void metrics_int(struct buf *out,
                  const struct metrics_label *labels,
                  int64_t value);
 
+/* A family with one sample without labels. */
+void metrics_counter(struct buf *out, const char *name, const char *help, uint64_t value);
+void metrics_gauge(struct buf *out, const char *name, const char *help, int64_t value);
+
 /* Durations in buckets from half a millisecond to ten seconds. */
 #define HISTOGRAM_BUCKETS 14
 
 struct histogram {
-    uint64_t buckets[HISTOGRAM_BUCKETS]; /* not cumulative; what is longer is only in count */
+    uint64_t buckets[HISTOGRAM_BUCKETS]; /* not cumulative; longer durations are only in count */
     uint64_t count;
     uint64_t sum_us;
 };

@@ -1,6 +1,6 @@
 /*
- * frame: what arrives is copied only when a message is split over several pieces. Conserved: buf holds
- * less than one whole frame between two calls.
+ * frame: bytes are copied only when a message is split over several pieces. Conserved: between two
+ * calls buf has less than one whole frame.
  */
 #include "wire/frame.h"
 
@@ -12,7 +12,7 @@
 
 #define KEEP_MAX      ((size_t)16 * 1024) /* memory a cleared reader keeps */
 #define INFLATE_CHUNK ((size_t)16 * 1024)
-#define GZIP_WINDOW   (15 + 16) /* zlib's way to ask for gzip, and nothing else */
+#define GZIP_WINDOW   (15 + 16) /* tells zlib to accept gzip only */
 
 void frame_reader_init(struct frame_reader *reader, size_t message_max)
 {
@@ -49,7 +49,7 @@ bool frame_partial(const struct frame_reader *reader)
     return reader->buf.len > 0 && !reader->exposed;
 }
 
-size_t frame_held(const struct frame_reader *reader)
+size_t frame_memory(const struct frame_reader *reader)
 {
     return reader->buf.cap + reader->inflated.cap;
 }
@@ -74,32 +74,32 @@ static int frame_fail(struct frame_reader *reader, enum rpc_status status, const
 int gzip_inflate(const uint8_t *data, size_t len, struct buf *out)
 {
     z_stream z = {.next_in = data, .avail_in = (uInt)len};
-    int rc = Z_OK;
-    int result = 0;
+    int status = Z_OK;
+    int rc = 0;
 
     assert(len <= UINT32_MAX);
     if (inflateInit2(&z, GZIP_WINDOW) != Z_OK)
         return PAWL_ENOMEM;
-    while (rc == Z_OK) {
+    while (status == Z_OK) {
         uint8_t chunk[INFLATE_CHUNK];
         z.next_out = chunk;
         z.avail_out = sizeof(chunk);
-        rc = inflate(&z, Z_NO_FLUSH);
-        if (rc != Z_OK && rc != Z_STREAM_END)
+        status = inflate(&z, Z_NO_FLUSH);
+        if (status != Z_OK && status != Z_STREAM_END)
             break;
-        result = buf_append(out, chunk, sizeof(chunk) - z.avail_out);
-        if (result < 0)
+        rc = buf_append(out, chunk, sizeof(chunk) - z.avail_out);
+        if (rc < 0)
             break;
-        if (rc == Z_OK && z.avail_in == 0 && z.avail_out > 0)
-            break; /* it ends in the middle */
+        if (status == Z_OK && z.avail_in == 0 && z.avail_out > 0)
+            break; /* the input ends in the middle */
     }
-    if (result == 0 && (rc != Z_STREAM_END || z.avail_in > 0))
-        result = rc == Z_MEM_ERROR ? PAWL_ENOMEM : PAWL_EINVAL;
+    if (rc == 0 && (status != Z_STREAM_END || z.avail_in > 0))
+        rc = status == Z_MEM_ERROR ? PAWL_ENOMEM : PAWL_EINVAL;
     inflateEnd(&z);
-    return result;
+    return rc;
 }
 
-/* Exposes one message, inflated if it has to be. */
+/* Exposes one message, inflated if it was compressed. */
 static int frame_finish(struct frame_reader *reader,
                         const uint8_t *frame,
                         size_t len,

@@ -1,4 +1,4 @@
-/* status: tables and texts of gRPC's headers. */
+/* status: tables, and the texts of gRPC's headers. */
 #include "wire/status.h"
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ enum rpc_status rpc_status_of(int pawl_code)
     case PAWL_EAUTH:
     case PAWL_ECONN:
     case PAWL_EREADONLY:
-        return RPC_UNAVAILABLE; /* the server's trouble with its database, not the client's */
+        return RPC_UNAVAILABLE; /* the server has trouble with its database, not the client */
     case PAWL_EEXIST:
         return RPC_ALREADY_EXISTS;
     case PAWL_EDENIED:

@@ -36,31 +36,33 @@ enum rpc_status { RPC_STATUSES(RPC_STATUS_ENUM) RPC_STATUS_COUNT };
 
 #undef RPC_STATUS_ENUM
 
-const char *rpc_status_name(int status); /* "NOT_FOUND"; "UNKNOWN" for what is none */
+const char *rpc_status_name(int status); /* "NOT_FOUND"; "UNKNOWN" for an unknown number */
 
-/* What one of our own codes means to a client. */
+/* The status that a client gets for one of our codes. */
 enum rpc_status rpc_status_of(int pawl_code);
 
 /* A message is cut to this many bytes before it is encoded, at the start of a character. */
 #define RPC_MESSAGE_MAX         1024
 #define RPC_MESSAGE_ENCODED_MAX (3 * RPC_MESSAGE_MAX + 1)
-/* Percent-encodes what a header cannot carry: everything but printable ASCII, and '%'. Returns the length. */
+/* Percent-encodes everything but printable ASCII, and '%'. Returns the length. */
 size_t rpc_message_encode(const char *message, char out[RPC_MESSAGE_ENCODED_MAX]);
 
-/* The other way round, as far as it fits. What is not well encoded stays as it is; bytes below a blank become one. */
+/* Decodes as much as fits. Bad encodings stay as they are; control characters become blanks. */
 void rpc_message_decode(const char *text, size_t len, char out[RPC_MESSAGE_MAX + 1]);
 
-/* A trailer of ours beside the status of a call that failed: whether it was done all the same. A status alone does not
- * tell: UNAVAILABLE is also what is said of a connection that was lost in the middle. */
+/* A trailer beside the status of a call that failed: whether the call was done all the same. The
+ * status alone does not tell: UNAVAILABLE is also the status of a connection that was lost in
+ * the middle. */
 #define RPC_DONE_TRAILER "pawl-done"
 #define RPC_DONE_NO      "no"
 #define RPC_DONE_UNKNOWN "unknown" /* the server does not know */
 
-/* What a header grpc-timeout says: at most 8 digits. */
+/* The largest value of grpc-timeout: 8 digits. */
 #define RPC_TIMEOUT_LEN 12
 void rpc_timeout_format(int64_t ms, char out[RPC_TIMEOUT_LEN]);
 
-/* "100m" and the like: at most 8 digits and a unit. The most is 100 years, far from any overflow. */
+/* Formats "100m" and the like: at most 8 digits and a unit. The limit is 100 years, far from any
+ * overflow. */
 int rpc_timeout_parse(const char *text, size_t len, int64_t *ret_us) MUST_CHECK;
 
 #endif

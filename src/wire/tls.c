@@ -1,6 +1,6 @@
 /*
- * tls: one SSL_CTX a set of files. A reload makes a new one and swaps it; sessions keep the one they began with by
- * OpenSSL's own reference count.
+ * tls: one SSL_CTX for a set of files. A reload makes a new one and swaps it; sessions keep the one
+ * they began with by OpenSSL's reference count.
  */
 #include "wire/tls.h"
 
@@ -22,7 +22,7 @@
 
 struct tls {
     SSL_CTX *ctx;      /* owned */
-    char *certificate; /* this and what follows: a server's, to read them again */
+    char *certificate; /* this and the following: of a server, for a reload */
     char *key;
     char *client_authority;
 };
@@ -33,7 +33,7 @@ struct tls_session {
     BIO *out; /* owned by ssl */
     bool ready;
     char *subject;
-    unsigned long error; /* OpenSSL's number of what went wrong; 0: nothing */
+    unsigned long error; /* OpenSSL's number of the error; 0: none */
 };
 
 static int set_tls_error(struct pawl_err *err, const char *what, const char *file)
@@ -47,7 +47,7 @@ static int set_tls_error(struct pawl_err *err, const char *what, const char *fil
     return err_detail(err, "OpenSSL says: %s.", text);
 }
 
-/* h2 if the client knows it, else HTTP/1.1, else no agreement and the first bytes decide. */
+/* h2 if the client offers it, else HTTP/1.1; without agreement the first bytes decide. */
 static int alpn_cb(SSL *ssl,
                    const unsigned char **out,
                    unsigned char *out_len,
@@ -78,10 +78,10 @@ static int load(const struct tls *tls, SSL_CTX *ctx, struct pawl_err *err)
         return set_tls_error(err, "read the key", tls->key);
     if (SSL_CTX_check_private_key(ctx) != 1)
         return set_tls_error(err, "match the certificate with the key", tls->key);
-    if (!tls->client_authority)
+    if (tls->client_authority == NULL)
         return 0;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(tls->client_authority);
-    if (!names || SSL_CTX_load_verify_file(ctx, tls->client_authority) != 1) {
+    if (names == NULL || SSL_CTX_load_verify_file(ctx, tls->client_authority) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
         return set_tls_error(err, "read the authority of clients", tls->client_authority);
     }
@@ -94,7 +94,7 @@ int tls_reload(struct tls *tls, struct pawl_err *err)
 {
     ERR_clear_error();
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    if (!ctx)
+    if (ctx == NULL)
         return err_set(err, PAWL_ENOMEM, "no memory for TLS");
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(
@@ -102,7 +102,8 @@ int tls_reload(struct tls *tls, struct pawl_err *err)
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_cipher_list(ctx, CIPHERS_TLS2);
     SSL_CTX_set_alpn_select_cb(ctx, alpn_cb, NULL);
-    /* A session that is taken up again would skip the client's certificate of today's authority. */
+    /* A resumed session would skip the check of the client's certificate against today's
+     * authority. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
     int rc = load(tls, ctx, err);
@@ -120,14 +121,14 @@ int tls_new(const struct tls_options *options, struct tls **ret_tls, struct pawl
     struct tls *tls = calloc(1, sizeof(*tls));
     int rc = 0;
 
-    if (tls) {
+    if (tls != NULL) {
         tls->certificate = strdup(options->certificate);
         tls->key = strdup(options->key);
-        if (options->client_authority)
+        if (options->client_authority != NULL)
             tls->client_authority = strdup(options->client_authority);
     }
-    if (!tls || !tls->certificate || !tls->key ||
-        (options->client_authority && !tls->client_authority))
+    if (tls == NULL || tls->certificate == NULL || tls->key == NULL ||
+        (options->client_authority != NULL && tls->client_authority == NULL))
         rc = err_set(err, PAWL_ENOMEM, "no memory for TLS");
     if (rc == 0)
         rc = tls_reload(tls, err);
@@ -139,16 +140,16 @@ int tls_new(const struct tls_options *options, struct tls **ret_tls, struct pawl
     return 0;
 }
 
-/* Whom we trust, and who we are. */
+/* The authorities to trust, and the certificate to show. */
 static int load_client(const struct tls_client_options *options, SSL_CTX *ctx, struct pawl_err *err)
 {
-    const char *key = options->key ? options->key : options->certificate;
+    const char *key = options->key != NULL ? options->key : options->certificate;
 
-    if (options->authority && SSL_CTX_load_verify_file(ctx, options->authority) != 1)
+    if (options->authority != NULL && SSL_CTX_load_verify_file(ctx, options->authority) != 1)
         return set_tls_error(err, "read the authority", options->authority);
-    if (!options->authority && SSL_CTX_set_default_verify_paths(ctx) != 1)
+    if (options->authority == NULL && SSL_CTX_set_default_verify_paths(ctx) != 1)
         return set_tls_error(err, "find", "the authorities of this machine");
-    if (!options->certificate)
+    if (options->certificate == NULL)
         return 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, options->certificate) != 1)
         return set_tls_error(err, "read the certificate", options->certificate);
@@ -166,9 +167,9 @@ int tls_client_new(const struct tls_client_options *options,
     struct tls *tls = calloc(1, sizeof(*tls));
 
     ERR_clear_error();
-    if (tls)
+    if (tls != NULL)
         tls->ctx = SSL_CTX_new(TLS_client_method());
-    if (!tls || !tls->ctx) {
+    if (tls == NULL || tls->ctx == NULL) {
         tls_free(tls);
         return err_set(err, PAWL_ENOMEM, "no memory for TLS");
     }
@@ -178,7 +179,7 @@ int tls_client_new(const struct tls_client_options *options,
     SSL_CTX_set_cipher_list(tls->ctx, CIPHERS_TLS2);
     SSL_CTX_set_verify(tls->ctx, SSL_VERIFY_PEER, NULL);
     int rc = load_client(options, tls->ctx, err);
-    /* 0 is success, for this one function. */
+    /* this function returns 0 on success */
     if (rc == 0 && SSL_CTX_set_alpn_protos(tls->ctx, (const uint8_t *)ALPN_H2, 3) != 0)
         rc = err_set(err, PAWL_ENOMEM, "no memory for TLS");
     if (rc < 0) {
@@ -191,7 +192,7 @@ int tls_client_new(const struct tls_client_options *options,
 
 void tls_free(struct tls *tls)
 {
-    if (!tls)
+    if (tls == NULL)
         return;
     SSL_CTX_free(tls->ctx);
     free(tls->certificate);
@@ -214,13 +215,13 @@ static struct tls_session *session_new(struct tls *tls)
 {
     struct tls_session *session = calloc(1, sizeof(*session));
 
-    if (!session)
+    if (session == NULL)
         return NULL;
     ERR_clear_error();
     session->ssl = SSL_new(tls->ctx);
     session->in = BIO_new(BIO_s_mem());
     session->out = BIO_new(BIO_s_mem());
-    if (!session->ssl || !session->in || !session->out) {
+    if (session->ssl == NULL || session->in == NULL || session->out == NULL) {
         BIO_free(session->in);
         BIO_free(session->out);
         SSL_free(session->ssl);
@@ -236,7 +237,7 @@ struct tls_session *tls_session_new(struct tls *tls)
 {
     struct tls_session *session = session_new(tls);
 
-    if (session)
+    if (session != NULL)
         SSL_set_accept_state(session->ssl);
     return session;
 }
@@ -245,9 +246,9 @@ struct tls_session *tls_session_connect(struct tls *tls, const char *host)
 {
     struct tls_session *session = session_new(tls);
 
-    if (!session)
+    if (session == NULL)
         return NULL;
-    /* A certificate names an address or a host; only a host is announced to the server. */
+    /* A certificate names an address or a host; only a host is sent to the server (SNI). */
     bool numeric = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session->ssl), host) == 1;
     if (!numeric && (SSL_ctrl(session->ssl,
                               SSL_CTRL_SET_TLSEXT_HOSTNAME,
@@ -268,7 +269,7 @@ struct tls_session *tls_session_connect(struct tls *tls, const char *host)
 
 void tls_session_free(struct tls_session *session)
 {
-    if (!session)
+    if (session == NULL)
         return;
     SSL_free(session->ssl);
     free(session->subject);
@@ -280,11 +281,11 @@ static int remember_subject(struct tls_session *session)
 {
     X509 *certificate = SSL_get0_peer_certificate(session->ssl);
 
-    if (!certificate)
+    if (certificate == NULL)
         return 0;
     session->subject = calloc(1, SUBJECT_MAX);
     BIO *text = BIO_new(BIO_s_mem());
-    if (!session->subject || !text) {
+    if (session->subject == NULL || text == NULL) {
         BIO_free(text);
         return PAWL_ENOMEM;
     }
@@ -372,7 +373,8 @@ void tls_session_why(const struct tls_session *session, char *text, size_t size)
                  "the certificate does not hold: %s",
                  X509_verify_cert_error_string(verdict));
     else
-        snprintf(text, size, "%s", reason ? reason : "the other side closed the connection");
+        snprintf(
+            text, size, "%s", reason != NULL ? reason : "the other side closed the connection");
 }
 
 bool tls_session_ready(const struct tls_session *session)

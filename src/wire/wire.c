@@ -1,6 +1,6 @@
 /*
- * wire: the walk reads keys and lengths only, and looks into strings and messages that the descriptor knows.
- * Fields it does not know are skipped, so that a newer client can talk to an older server.
+ * wire: the walk reads keys and lengths only, and looks into strings and messages that the
+ * descriptor knows. Unknown fields are skipped, so that a newer client can talk to an older server.
  */
 #include "wire/wire.h"
 
@@ -40,7 +40,8 @@ static bool skip(struct cursor *c, uint64_t n)
     return true;
 }
 
-/* Length of the character at text, 0 when there is none. The table of the Unicode standard, by first byte. */
+/* Length of the UTF-8 character at text, 0 if it is not valid. The table of the Unicode
+ * standard, by first byte. */
 static size_t char_len(const uint8_t *text, size_t left)
 {
     uint8_t a = text[0];
@@ -94,7 +95,7 @@ static int check_bytes(const ProtobufCMessageDescriptor *type,
                        int depth,
                        struct pawl_err *err)
 {
-    if (!field)
+    if (field == NULL)
         return 0;
     if (field->type == PROTOBUF_C_TYPE_STRING &&
         !wire_text_valid(value.at, (size_t)(value.end - value.at)))
@@ -147,7 +148,7 @@ check(const ProtobufCMessageDescriptor *type, struct cursor c, int depth, struct
                 return rc;
             break;
         }
-        default: /* groups, and what does not exist */
+        default: /* groups, and unknown wire types */
             break;
         }
         if (!whole)
@@ -175,14 +176,14 @@ static void *allocator_alloc(void *data, size_t size)
     struct allocator *allocator = data;
     void *p = arena_alloc(allocator->arena, size);
 
-    if (!p)
+    if (p == NULL)
         allocator->exhausted = true;
     return p;
 }
 
 static void allocator_free(void *data, void *p)
 {
-    (void)data; /* the arena forgets everything at once */
+    (void)data; /* the arena is freed as a whole */
     (void)p;
 }
 
@@ -201,12 +202,12 @@ int wire_unpack(const ProtobufCMessageDescriptor *type,
     if (rc < 0)
         return rc;
     ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator.base, len, data);
-    if (!message && allocator.exhausted)
+    if (message == NULL && allocator.exhausted)
         return err_set(err,
                        PAWL_ELIMIT,
                        "the %s holds more than its size allows: too many small parts",
                        type->name);
-    if (!message)
+    if (message == NULL)
         return check_broken(type, err);
     *ret_message = message;
     return 0;

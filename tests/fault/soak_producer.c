@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "client/ask.h"
 #include "client/enqueue.h"
+#include "client/job.h"
 #include "client/signal.h"
 #include "fault/events.h"
 #include "fault/soak_jobs.h"

@@ -88,20 +88,20 @@ static void held(struct fixture *f, int64_t n)
 
 static void on_gone(void *data)
 {
-    struct server **server = data;
+    struct transport **server = data;
 
-    server_free(*server);
+    transport_free(*server);
     *server = NULL;
 }
 
 /* Another server at the address of one that does not listen any more. */
-static struct server *replace(struct fixture *f)
+static struct transport *replace(struct fixture *f)
 {
-    struct server *old = f->server;
+    struct transport *old = f->server;
     char address[128];
 
-    assert_true(server_address(old, 0, address, sizeof(address)));
-    server_quiesce(old);
+    assert_true(transport_address(old, 0, address, sizeof(address)));
+    transport_quiesce(old);
     fixture_serve(f, address, NULL);
     return old;
 }
@@ -117,7 +117,7 @@ static void a_server_that_says_goodbye_answers(void **state)
     ask_begin(f, &asked);
     held(f, 1);
     /* The next connection is refused meanwhile. */
-    server_stop(f->server, PATIENCE_MS, on_stopped, f);
+    transport_stop(f->server, PATIENCE_MS, on_stopped, f);
     ask_end(f, &asked);
     assert_int_equal(0, asked.rc);
     assert_string_equal("hello", asked.text);
@@ -136,9 +136,9 @@ static void a_call_is_not_at_two_servers(void **state)
     asked.request.delay_ms = 500;
     ask_begin(f, &asked);
     held(f, 1);
-    struct server *old = replace(f);
+    struct transport *old = replace(f);
 
-    server_stop(old, PATIENCE_MS, on_gone, &old);
+    transport_stop(old, PATIENCE_MS, on_gone, &old);
     while (!atomic_load(&asked.over)) {
         uv_run(&f->loop, UV_RUN_NOWAIT);
         if ((uint64_t)echo_state.held > held_most)
@@ -163,10 +163,10 @@ static void a_lost_call_is_made_again_only_if_it_may_be(void **state)
         asked.request.delay_ms = 2000; /* the first server does not live to answer */
         ask_begin(f, &asked);
         held(f, 1);
-        struct server *old = replace(f);
+        struct transport *old = replace(f);
 
-        server_stop(old, 0, on_gone, &old);
-        server_stop(old, 0, NULL, NULL);
+        transport_stop(old, 0, on_gone, &old);
+        transport_stop(old, 0, NULL, NULL);
         UNTIL(f, old == NULL);
         ask_end(f, &asked);
         assert_int_equal(repeatable ? 0 : PAWL_EUNKNOWN, asked.rc);

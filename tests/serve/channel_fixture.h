@@ -9,14 +9,14 @@
 #include "echo.h"
 #include "echo.pb-c.h"
 #include "remote/channel.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 #include "support/cmocka.h"
 
 #define PATIENCE_MS 60000
 
 struct fixture {
     uv_loop_t loop;
-    struct server *server;
+    struct transport *server;
     struct address address;
     struct channel *channel;
     struct channel_options options;
@@ -69,7 +69,7 @@ static inline void on_stopped(void *data)
     struct fixture *f = data;
 
     f->stopped = true;
-    server_free(f->server);
+    transport_free(f->server);
     f->server = NULL;
 }
 
@@ -102,14 +102,14 @@ static inline void fixture_serve(struct fixture *f, const char *listen, struct t
 
     echo_state.loop = &f->loop;
     f->stopped = false;
-    assert_int_equal(
-        0,
-        server_new(&(struct server_options){.loop = &f->loop, .limits = serve_limits_default()},
-                   &f->server,
-                   &err));
-    assert_int_equal(0, rpc_register(server_rpc(f->server), &echo_service, &err));
-    assert_int_equal(0, server_listen(f->server, listen, tls, false, &err));
-    assert_true(server_address(f->server, 0, address, sizeof(address)));
+    assert_int_equal(0,
+                     transport_new(&(struct transport_options){.loop = &f->loop,
+                                                               .limits = serve_limits_default()},
+                                   &f->server,
+                                   &err));
+    assert_int_equal(0, rpc_register(transport_rpc(f->server), &echo_service, &err));
+    assert_int_equal(0, transport_listen(f->server, listen, tls, false, &err));
+    assert_true(transport_address(f->server, 0, address, sizeof(address)));
     assert_int_equal(0, address_parse(address, &f->address, &err));
 }
 
@@ -134,8 +134,8 @@ static inline void fixture_stop_server(struct fixture *f)
 {
     if (f->server == NULL)
         return;
-    server_stop(f->server, 0, on_stopped, f);
-    server_stop(f->server, 0, on_stopped, f);
+    transport_stop(f->server, 0, on_stopped, f);
+    transport_stop(f->server, 0, on_stopped, f);
     UNTIL(f, f->stopped);
 }
 

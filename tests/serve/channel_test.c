@@ -271,7 +271,7 @@ static void a_goodbye_lets_calls_end_while_new_ones_go_elsewhere(void **state)
     struct fixture *f = *state;
     struct heard slow = {.f = f};
     struct heard fresh = {.f = f};
-    struct server *old;
+    struct transport *old;
     Pawl__Test__V1__UnaryRequest request;
     char listen[512];
 
@@ -282,14 +282,14 @@ static void a_goodbye_lets_calls_end_while_new_ones_go_elsewhere(void **state)
     assert_int_equal(0, start_unary(&slow, &request, 0));
     UNTIL(f, echo_state.held > 0);
     old = f->server;
-    server_stop(old, 30000, on_stopped, f);
+    transport_stop(old, 30000, on_stopped, f);
     /* The port is free as soon as it stops listening. */
     struct fixture next = {.loop = f->loop};
 
     (void)next;
     f->server = NULL;
     fixture_serve(f, listen, NULL);
-    struct server *new = f->server;
+    struct transport *new = f->server;
 
     UNTIL(f, f->ups == 2);
     assert_false(slow.ended);

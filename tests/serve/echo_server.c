@@ -19,17 +19,17 @@
 
 #include "base/text.h"
 #include "echo.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 
 #define ADDRESSES_MAX 8
 
 static struct {
     uv_loop_t loop;
     struct log log;
-    struct server_options options;
+    struct transport_options options;
     struct tls_options tls_options;
     struct tls *tls;
-    struct server *server;
+    struct transport *server;
     uv_poll_t input;
     struct buf line;
     const char *plain[ADDRESSES_MAX];
@@ -54,7 +54,7 @@ static void say(const char *text)
 static void stopped(void *data)
 {
     (void)data;
-    server_free(self.server);
+    transport_free(self.server);
     self.server = NULL;
     say("stopped");
     if (!uv_is_closing((uv_handle_t *)&self.input))
@@ -71,7 +71,7 @@ static void command(char *line)
     } else if (strcmp(word, "serving") == 0 && line) {
         char *name = strsep(&line, " ");
         say(line && health_set(
-                        self.server ? server_health(self.server) : NULL, name, *line == '1') == 0
+                        self.server ? transport_health(self.server) : NULL, name, *line == '1') == 0
                 ? "ok"
                 : "failed");
     } else if (strcmp(word, "stop") == 0 && line) {
@@ -79,7 +79,7 @@ static void command(char *line)
         if (text_parse_int(line, 0, 3600000, &grace_ms, &err) < 0)
             die(&err);
         say("stopping");
-        server_stop(self.server, grace_ms, stopped, NULL);
+        transport_stop(self.server, grace_ms, stopped, NULL);
     } else
         say("unknown command");
 }
@@ -94,8 +94,8 @@ static void input_cb(uv_poll_t *poll, int status, int events)
     if (n <= 0) {
         uv_close((uv_handle_t *)poll, NULL);
         if (self.server) {
-            server_stop(self.server, 0, stopped, NULL);
-            server_stop(self.server, 0, stopped, NULL);
+            transport_stop(self.server, 0, stopped, NULL);
+            transport_stop(self.server, 0, stopped, NULL);
         }
         return;
     }
@@ -260,23 +260,23 @@ static void start(void)
     struct pawl_err err;
     char address[128];
 
-    if (server_new(&self.options, &self.server, &err) < 0 ||
-        rpc_register(server_rpc(self.server), &echo_service, &err) < 0)
+    if (transport_new(&self.options, &self.server, &err) < 0 ||
+        rpc_register(transport_rpc(self.server), &echo_service, &err) < 0)
         die(&err);
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
-        if (http_add(server_http(self.server), &routes[i], &err) < 0)
+        if (http_add(transport_http(self.server), &routes[i], &err) < 0)
             die(&err);
-    if (reflection_add(server_reflection(self.server), reflection_echo_files) < 0)
+    if (reflection_add(transport_reflection(self.server), reflection_echo_files) < 0)
         exit(1);
     if (self.n_encrypted > 0 && tls_new(&self.tls_options, &self.tls, &err) < 0)
         die(&err);
     for (size_t i = 0; i < self.n_plain; i++)
-        if (server_listen(self.server, self.plain[i], NULL, false, &err) < 0)
+        if (transport_listen(self.server, self.plain[i], NULL, false, &err) < 0)
             die(&err);
     for (size_t i = 0; i < self.n_encrypted; i++)
-        if (server_listen(self.server, self.encrypted[i], self.tls, false, &err) < 0)
+        if (transport_listen(self.server, self.encrypted[i], self.tls, false, &err) < 0)
             die(&err);
-    for (size_t i = 0; server_address(self.server, i, address, sizeof(address)); i++)
+    for (size_t i = 0; transport_address(self.server, i, address, sizeof(address)); i++)
         printf("listening %s\n", address);
     say("ready");
 }

@@ -11,7 +11,7 @@
 #include "echo.pb-c.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
 #include "serve/net/peer.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
 
@@ -108,26 +108,26 @@ static void fuzz_texts(const uint8_t *data, size_t size)
 
 static struct {
     uv_loop_t loop;
-    struct server *server;
+    struct transport *server;
 } self;
 
 static void start(void)
 {
-    struct server_options options = {.loop = &self.loop, .limits = serve_limits_default()};
+    struct transport_options options = {.loop = &self.loop, .limits = serve_limits_default()};
     struct pawl_err err;
 
     options.limits.message_bytes = MESSAGE_MAX;
     options.limits.handshake_ms = 100;
     uv_loop_init(&self.loop);
     echo_state.loop = &self.loop;
-    must(server_new(&options, &self.server, &err) == 0);
-    must(rpc_register(server_rpc(self.server), &echo_service, &err) == 0);
+    must(transport_new(&options, &self.server, &err) == 0);
+    must(rpc_register(transport_rpc(self.server), &echo_service, &err) == 0);
 }
 
 static void stopped(void *data)
 {
     (void)data;
-    server_free(self.server);
+    transport_free(self.server);
     self.server = NULL;
 }
 
@@ -135,8 +135,8 @@ void fuzz_end(void)
 {
     if (!self.server)
         return;
-    server_stop(self.server, 0, stopped, NULL);
-    server_stop(self.server, 0, stopped, NULL);
+    transport_stop(self.server, 0, stopped, NULL);
+    transport_stop(self.server, 0, stopped, NULL);
     uv_run(&self.loop, UV_RUN_DEFAULT);
     must(uv_loop_close(&self.loop) == 0);
 }
@@ -150,7 +150,7 @@ static void fuzz_connection(const uint8_t *data, size_t size)
     if (!self.server)
         start();
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
-    struct net *net = server_http(self.server)->net;
+    struct net *net = transport_http(self.server)->net;
     peer_accept(net, pair[0], NULL, "fuzz");
     if (size > INPUT_MAX)
         size = INPUT_MAX;
@@ -168,7 +168,7 @@ static void fuzz_connection(const uint8_t *data, size_t size)
     while (net->n_peers > 0)
         uv_run(&self.loop, UV_RUN_ONCE);
     uv_run(&self.loop, UV_RUN_NOWAIT);
-    must(rpc_active(server_rpc(self.server)) == 0 && echo_state.held == 0);
+    must(rpc_active(transport_rpc(self.server)) == 0 && echo_state.held == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

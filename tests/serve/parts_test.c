@@ -45,7 +45,7 @@ static void test_frame_announced(void **state)
     frame_reader_init(&reader, 4 << 20);
     assert_int_equal(frame_next(&reader, &data, &len, &message, &message_len), 0);
     assert_true(frame_partial(&reader));
-    assert_true(frame_held(&reader) < 1000); /* memory follows what has arrived */
+    assert_true(frame_memory(&reader) < 1000); /* memory follows what has arrived */
     frame_reader_deinit(&reader);
 }
 

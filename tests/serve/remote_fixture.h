@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "proto/pawl/v1/pawl.pb-c.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 #include "support/cmocka.h"
 
 #define PATIENCE_MS 60000
@@ -16,10 +16,10 @@
 
 struct fixture {
     uv_loop_t loop;
-    struct server *server;
+    struct transport *server;
     struct address address;
     bool late;
-    bool server_stopped;
+    bool transport_stopped;
 
     /* The server's side. */
     struct rpc_call *stream;
@@ -304,20 +304,20 @@ static void on_stopped(void *data, size_t left, const struct pawl_err *err)
         here->err = *err;
 }
 
-static void server_stopped(void *data)
+static void transport_stopped(void *data)
 {
     (void)data;
-    server_free(here->server);
+    transport_free(here->server);
     here->server = NULL;
-    here->server_stopped = true;
+    here->transport_stopped = true;
 }
 
 static void stop_server(void)
 {
     if (here->server == NULL)
         return;
-    server_stop(here->server, 0, server_stopped, NULL);
-    server_stop(here->server, 0, server_stopped, NULL);
+    transport_stop(here->server, 0, transport_stopped, NULL);
+    transport_stop(here->server, 0, transport_stopped, NULL);
     UNTIL(here->server == NULL);
 }
 
@@ -326,14 +326,14 @@ static void serve(const char *listen)
     struct pawl_err err;
     char address[128];
 
-    assert_int_equal(
-        0,
-        server_new(&(struct server_options){.loop = &here->loop, .limits = serve_limits_default()},
-                   &here->server,
-                   &err));
-    assert_int_equal(0, rpc_register(server_rpc(here->server), &service, &err));
-    assert_int_equal(0, server_listen(here->server, listen, NULL, false, &err));
-    assert_true(server_address(here->server, 0, address, sizeof(address)));
+    assert_int_equal(0,
+                     transport_new(&(struct transport_options){.loop = &here->loop,
+                                                               .limits = serve_limits_default()},
+                                   &here->server,
+                                   &err));
+    assert_int_equal(0, rpc_register(transport_rpc(here->server), &service, &err));
+    assert_int_equal(0, transport_listen(here->server, listen, NULL, false, &err));
+    assert_true(transport_address(here->server, 0, address, sizeof(address)));
     assert_int_equal(0, address_parse(address, &here->address, &err));
 }
 

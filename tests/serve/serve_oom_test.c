@@ -10,12 +10,12 @@
 #include "echo.h"
 #include "failing.h"
 #include "serve/net/peer.h"
-#include "serve/server.h"
+#include "serve/transport.h"
 #include "support/cmocka.h"
 
 static struct {
     uv_loop_t loop;
-    struct server *server;
+    struct transport *server;
     uint8_t said[CONVERSATION_MAX];
     size_t said_len;
 } self;
@@ -23,7 +23,7 @@ static struct {
 /* Bytes the server answered. */
 static size_t talk(const void *data, size_t len)
 {
-    struct net *net = server_http(self.server)->net;
+    struct net *net = transport_http(self.server)->net;
     uint8_t bytes[65536];
     size_t got = 0;
     int pair[2];
@@ -44,7 +44,7 @@ static size_t talk(const void *data, size_t len)
     while (net->n_peers > 0)
         uv_run(&self.loop, UV_RUN_ONCE);
     uv_run(&self.loop, UV_RUN_NOWAIT);
-    assert_int_equal(rpc_active(server_rpc(self.server)), 0);
+    assert_int_equal(rpc_active(transport_rpc(self.server)), 0);
     assert_int_equal(echo_state.held, 0);
     return got;
 }
@@ -89,26 +89,26 @@ static void test_http1(void **state)
 static void stopped(void *data)
 {
     (void)data;
-    server_free(self.server);
+    transport_free(self.server);
 }
 
 static int begin(void **state)
 {
-    struct server_options options = {.loop = &self.loop, .limits = serve_limits_default()};
+    struct transport_options options = {.loop = &self.loop, .limits = serve_limits_default()};
     struct pawl_err err;
 
     (void)state;
     uv_loop_init(&self.loop);
     echo_state.loop = &self.loop;
     self.said_len = conversation_make(self.said, sizeof(self.said));
-    return server_new(&options, &self.server, &err) < 0 ||
-           rpc_register(server_rpc(self.server), &echo_service, &err) < 0;
+    return transport_new(&options, &self.server, &err) < 0 ||
+           rpc_register(transport_rpc(self.server), &echo_service, &err) < 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    server_stop(self.server, 0, stopped, NULL);
+    transport_stop(self.server, 0, stopped, NULL);
     uv_run(&self.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&self.loop);
 }

@@ -1,4 +1,5 @@
-/* accept: the calls that wait, gathering them into flushes, and what to do when one fails. */
+/* accept: the line of calls that wait, gathering calls into flushes, and what follows when a
+ * flush fails. */
 #include "serve/api/accept.h"
 
 #include <assert.h>
@@ -10,9 +11,9 @@
 #include "serve/api/accept_internal.h"
 #include "store/statements.h"
 
-#define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* tags of a thousand jobs, amply */
+#define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* enough for the tags of a thousand jobs */
 
-/* --- one call -------------------------------------------------------------------------------------------------------- */
+/* ── one call ── */
 
 struct accept_item *accept_item_new(size_t n)
 {
@@ -34,7 +35,7 @@ struct accept_item *accept_item_new(size_t n)
     return item;
 }
 
-void accept_item_destroy(struct accept_item *item)
+static void accept_item_destroy(struct accept_item *item)
 {
     arena_deinit(&item->arena);
     free(item);
@@ -78,7 +79,10 @@ void accept_item_counted(struct accept_item *item,
     item->counted_data = data;
 }
 
-void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
+/* Ends the call, unless its client is gone, and frees the item. */
+PRINTF_LIKE(3, 4)
+
+static void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
 {
     char message[RPC_MESSAGE_MAX];
     struct rpc_call *call = item->call;
@@ -109,7 +113,7 @@ void accept_item_fail(struct accept_item *item, enum rpc_status status, const ch
         rpc_end(call, status, "%s", message);
 }
 
-void accept_item_reply(struct accept_item *item)
+static void accept_item_reply(struct accept_item *item)
 {
     struct accept *a = item->accept;
     struct rpc_call *call = item->call;
@@ -135,7 +139,7 @@ void accept_item_reply(struct accept_item *item)
         rpc_reply(call, &response.base);
 }
 
-/* --- the line -------------------------------------------------------------------------------------------------------- */
+/* ── the line ── */
 
 static void leave(struct accept *accept, struct accept_item *item)
 {
@@ -151,14 +155,15 @@ static void item_gone(struct rpc_call *call, void *data)
     (void)call;
     item->call = NULL;
     if (list_empty(&item->link))
-        return; /* in flight: its end is for nobody, but it has to be counted */
+        return; /* in a flush, whose end counts it */
     leave(item->accept, item);
     accept_item_destroy(item);
 }
 
 static const struct rpc_call_ops item_ops = {.gone = item_gone};
 
-void accept_requeue(struct accept *accept, struct accept_item *item)
+/* Puts the item first in line again. */
+static void accept_requeue(struct accept *accept, struct accept_item *item)
 {
     if (item->call == NULL) {
         accept_item_destroy(item);
@@ -171,14 +176,16 @@ void accept_requeue(struct accept *accept, struct accept_item *item)
     accept->stats.waiting_bytes += item->bytes;
 }
 
+static void accept_send(struct accept *accept);
+
 static void on_before(uv_prepare_t *handle)
 {
-    accept_flush(handle->data);
+    accept_send(handle->data);
 }
 
 static void on_after(uv_check_t *handle)
 {
-    accept_flush(handle->data);
+    accept_send(handle->data);
 }
 
 void accept_add(struct accept *accept, struct rpc_call *call, struct accept_item *item)
@@ -206,81 +213,82 @@ void accept_add(struct accept *accept, struct rpc_call *call, struct accept_item
     accept->stats.waiting++;
     accept->stats.waiting_bytes += bytes;
     rpc_hold(call, &item_ops, item);
-    /* Not here: others that arrive in this turn of the loop come along. */
+    /* The flush starts later: calls that arrive in this turn of the loop join it. */
     uv_prepare_start(&accept->before, on_before);
     uv_check_start(&accept->after, on_after);
 }
 
-/* --- flushes ----------------------------------------------------------------------------------------------------------- */
+/* ── flushes ── */
 
-/* Moves what fits into one flush from the line into the flight. Those that were refused together are not mixed with
- * others; a key that is in flight already waits for that to end. */
-static void gather(struct accept *accept, struct flight *flight)
+/* Moves calls from the line into the flush, as many as fit. Calls that were refused together are
+ * not mixed with others; a call whose key is in another flush waits for that flush to end. */
+static void gather(struct accept *accept, struct flush *flush)
 {
     size_t most = 0;
     size_t jobs = 0;
     size_t bytes = 0;
 
-    flight->n = 0;
+    flush->n = 0;
     LIST_FOREACH_SAFE(link, after, &accept->waiting) {
         struct accept_item *item = LIST_ENTRY(link, struct accept_item, link);
 
-        if (flight->n == 0)
+        if (flush->n == 0)
             most = item->most;
-        if (item->most != most || (most > 0 && flight->n == most) ||
+        if (item->most != most || (most > 0 && flush->n == most) ||
             jobs + item->n > ACCEPT_JOBS_MAX ||
-            (flight->n > 0 && bytes + item->bytes > ACCEPT_BYTES_MAX))
+            (flush->n > 0 && bytes + item->bytes > ACCEPT_BYTES_MAX))
             break;
         if (item->has_key && (map_get(&accept->keys, &item->key, sizeof(item->key)) != NULL ||
                               map_put(&accept->keys, &item->key, sizeof(item->key), item) < 0))
             continue;
         leave(accept, item);
-        flight->items[flight->n++] = item;
+        flush->items[flush->n++] = item;
         jobs += item->n;
         bytes += item->bytes;
     }
 }
 
-/* Its keys are free for others. Items are still there. */
-static void land(struct flight *flight)
+/* Frees the keys of the flush for other calls. The items stay. */
+static void flush_release(struct flush *flush)
 {
-    for (size_t i = 0; i < flight->n; i++) {
-        if (flight->items[i]->has_key)
+    for (size_t i = 0; i < flush->n; i++) {
+        if (flush->items[i]->has_key)
             (void)map_remove(
-                &flight->accept->keys, &flight->items[i]->key, sizeof(flight->items[i]->key));
+                &flush->accept->keys, &flush->items[i]->key, sizeof(flush->items[i]->key));
     }
-    flight->busy = false;
+    flush->busy = false;
 }
 
-void accept_flush(struct accept *accept)
+/* Sends calls that wait, as far as flushes are free. */
+static void accept_send(struct accept *accept)
 {
     uv_prepare_stop(&accept->before);
     uv_check_stop(&accept->after);
-    for (size_t i = 0; i < ACCEPT_FLIGHTS && !list_empty(&accept->waiting); i++) {
-        struct flight *flight = &accept->flights[i];
+    for (size_t i = 0; i < ACCEPT_FLUSHES_MAX && !list_empty(&accept->waiting); i++) {
+        struct flush *flush = &accept->flushes[i];
 
-        if (flight->busy)
+        if (flush->busy)
             continue;
-        gather(accept, flight);
-        if (flight->n == 0)
+        gather(accept, flush);
+        if (flush->n == 0)
             return;
-        flight->busy = flight_start(flight);
-        if (flight->busy)
+        flush->busy = flush_start(flush);
+        if (flush->busy)
             continue;
-        land(flight);
-        for (size_t k = 0; k < flight->n; k++)
-            accept_item_fail(flight->items[k],
+        flush_release(flush);
+        for (size_t k = 0; k < flush->n; k++)
+            accept_item_fail(flush->items[k],
                              RPC_RESOURCE_EXHAUSTED,
                              "no memory for the transaction; nothing was accepted");
     }
 }
 
-static void committed(struct flight *flight, const struct batch_end *end)
+static void committed(struct flush *flush, const struct batch_end *end)
 {
-    flight->accept->stats.commits++;
-    flight_read(flight, end);
-    for (size_t i = 0; i < flight->n; i++) {
-        struct accept_item *item = flight->items[i];
+    flush->accept->stats.commits++;
+    flush_read(flush, end);
+    for (size_t i = 0; i < flush->n; i++) {
+        struct accept_item *item = flush->items[i];
 
         if (item->mismatch)
             accept_item_fail(item,
@@ -301,7 +309,7 @@ static void committed(struct flight *flight, const struct batch_end *end)
     }
 }
 
-/* The database objects to what we sent, rather than to us or to the moment. */
+/* The database objects to the data that was sent, not to the server or to the moment. */
 static bool is_about_the_jobs(const struct batch_end *end)
 {
     int code = end->err->code;
@@ -313,23 +321,24 @@ static bool is_about_the_jobs(const struct batch_end *end)
            code != PAWL_EFULL;
 }
 
-/* One of them is to blame: those before and behind the middle go separate ways. */
-static void split(struct flight *flight)
+/* One item is to blame: the two halves are sent separately. */
+static void split(struct flush *flush)
 {
-    flight->accept->stats.splits++;
-    for (size_t i = flight->n; i > 0; i--) {
-        flight->items[i - 1]->most = (flight->n + 1) / 2;
-        accept_requeue(flight->accept, flight->items[i - 1]);
+    flush->accept->stats.splits++;
+    for (size_t i = flush->n; i > 0; i--) {
+        flush->items[i - 1]->most = (flush->n + 1) / 2;
+        accept_requeue(flush->accept, flush->items[i - 1]);
     }
 }
 
-/* The one that is to blame. */
+/* The item that is to blame. */
 static void refuse(struct accept_item *item, const struct batch_end *end)
 {
     const struct pawl_err *err = end->err;
     struct rpc_call *call = item->call;
 
-    /* One that is uncertain may be held up by its own transaction, which the server has not given up yet. */
+    /* An uncertain item may wait for a lock of its own earlier transaction, which PostgreSQL has
+     * not yet ended. */
     if (strcmp(err->sqlstate, "55P03") == 0 && !item->uncertain)
         accept_item_fail(item,
                          RPC_ABORTED,
@@ -367,13 +376,14 @@ static void give_up(struct accept_item *item, const struct pawl_err *err)
                      err->hint);
 }
 
-/* All of them, for a reason that is none of theirs. When the database cannot be reached, that goes for those in line, too. */
-static void give_up_all(struct flight *flight, const struct batch_end *end)
+/* Ends all items for a reason that is not theirs. When the database cannot be reached, the calls
+ * in line end, too. */
+static void give_up_all(struct flush *flush, const struct batch_end *end)
 {
-    struct accept *accept = flight->accept;
+    struct accept *accept = flush->accept;
 
-    for (size_t i = 0; i < flight->n; i++)
-        give_up(flight->items[i], end->err);
+    for (size_t i = 0; i < flush->n; i++)
+        give_up(flush->items[i], end->err);
     while (end->verdict == PG_VERDICT_CONNECTION && !list_empty(&accept->waiting)) {
         struct accept_item *item = LIST_ENTRY(accept->waiting.next, struct accept_item, link);
 
@@ -382,13 +392,13 @@ static void give_up_all(struct flight *flight, const struct batch_end *end)
     }
 }
 
-/* Those that can be asked again are; the answer for the others is that nobody knows. */
-static void lost(struct flight *flight, bool unknown, bool unconfirmed)
+/* Items that can be sent again are; the other calls are told that the end is unknown. */
+static void lost(struct flush *flush, bool unknown, bool unconfirmed)
 {
-    struct accept *accept = flight->accept;
+    struct accept *accept = flush->accept;
 
-    for (size_t i = flight->n; i > 0; i--) {
-        struct accept_item *item = flight->items[i - 1];
+    for (size_t i = flush->n; i > 0; i--) {
+        struct accept_item *item = flush->items[i - 1];
 
         item->uncertain |= unknown;
         item->unconfirmed |= unconfirmed;
@@ -403,34 +413,34 @@ static void lost(struct flight *flight, bool unknown, bool unconfirmed)
     }
 }
 
-void flight_ended(void *data, const struct batch_end *end)
+void flush_ended(void *data, const struct batch_end *end)
 {
-    struct flight *flight = data;
-    struct accept *accept = flight->accept;
-    bool alone = flight->n == 1;
+    struct flush *flush = data;
+    struct accept *accept = flush->accept;
+    bool alone = flush->n == 1;
 
-    land(flight);
+    flush_release(flush);
     accept->options.flushed(accept->options.data, end);
     if (end->verdict != PG_VERDICT_OK)
-        log_warn_err(accept->options.log, "job_enqueue", end->err, LOG_INT("calls", flight->n));
+        log_warn_err(accept->options.log, "job_enqueue", end->err, LOG_INT("calls", flush->n));
     if (end->verdict == PG_VERDICT_OK)
-        committed(flight, end);
+        committed(flush, end);
     else if (end->verdict == PG_VERDICT_UNKNOWN)
-        lost(flight, true, end->unconfirmed);
+        lost(flush, true, end->unconfirmed);
     else if (end->verdict == PG_VERDICT_RETRY && end->err->code == PAWL_ECONN)
-        lost(flight, false, false);
+        lost(flush, false, false);
     else if (!accept->closing && is_about_the_jobs(end) && !alone)
-        split(flight);
+        split(flush);
     else if (!accept->closing && is_about_the_jobs(end))
-        refuse(flight->items[0], end);
+        refuse(flush->items[0], end);
     else
-        give_up_all(flight, end);
-    flight->n = 0;
+        give_up_all(flush, end);
+    flush->n = 0;
     if (!accept->closing)
-        accept_flush(accept);
+        accept_send(accept);
 }
 
-/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ── beginning and end ── */
 
 struct accept *accept_new(const struct accept_options *options)
 {
@@ -452,9 +462,9 @@ struct accept *accept_new(const struct accept_options *options)
         return NULL;
     }
     list_init(&accept->waiting);
-    map_init(&accept->keys, ACCEPT_FLIGHTS * ACCEPT_JOBS_MAX);
-    for (size_t i = 0; i < ACCEPT_FLIGHTS; i++)
-        accept->flights[i].accept = accept;
+    map_init(&accept->keys, ACCEPT_FLUSHES_MAX * ACCEPT_JOBS_MAX);
+    for (size_t i = 0; i < ACCEPT_FLUSHES_MAX; i++)
+        accept->flushes[i].accept = accept;
     uv_prepare_init(options->loop, &accept->before);
     uv_check_init(options->loop, &accept->after);
     accept->before.data = accept->after.data = accept;

@@ -1,4 +1,5 @@
-/* accept_internal: what accept.c (the queue and its flushes) and accept_flight.c (one flush: its statements and its end) share. */
+/* accept_internal: what accept.c (the line and its flushes) and accept_flush.c (the statements
+ * and the end of one flush) share. */
 #ifndef SERVE_API_ACCEPT_INTERNAL_H
 #define SERVE_API_ACCEPT_INTERNAL_H
 
@@ -7,36 +8,35 @@
 #include "serve/api/accept.h"
 
 struct accept_item {
-    struct list link; /* accept.waiting; on no list while it flies */
+    struct list link; /* accept.waiting; on no list while it is in a flush */
     struct accept *accept;
-    struct rpc_call *call; /* NULL: its client is gone, and so is what its jobs point to */
+    struct rpc_call *call; /* NULL: the client is gone, and so is what the jobs point to */
     struct arena arena;
     bool has_key;
     struct uuid key;
     struct uuid request;
     size_t bytes;
-    size_t most; /* of how many its flush may be at most: it was in one that was refused; 0: any */
+    size_t most; /* largest flush it may be in, after a refused one; 0: any */
     unsigned tries;
-    bool
-        uncertain; /* a commit of it is unknown: from then on nobody may say that nothing was accepted */
-    bool unconfirmed; /* … and known to be committed by the primary */
+    bool uncertain;   /* a commit of it is unknown: no answer may say that nothing was accepted */
+    bool unconfirmed; /* uncertain, and the primary has committed it */
     bool replayed;
-    bool mismatch; /* its key was used for something else */
+    bool mismatch; /* the key was used for other jobs */
     void (*counted)(struct rpc_call *call, size_t jobs, void *data);
     void *counted_data;
     size_t n;
-    size_t n_answers;     /* of its jobs that have an id */
-    struct job_new *jobs; /* these four: n each, behind the struct */
+    size_t n_answers;     /* jobs of the call that have an id */
+    struct job_new *jobs; /* this and the next three: n each, behind the struct */
     int64_t *ids;
     const char **steps;
     bool *existed;
 };
 
-struct flight {
+struct flush {
     struct accept *accept;
     bool busy;
     size_t n;
-    size_t n_plain; /* of its jobs; the others follow in a statement of their own */
+    size_t n_plain; /* plain jobs; the others are in a second statement */
     size_t n_rich;
     struct accept_item *items[ACCEPT_JOBS_MAX];
 };
@@ -45,10 +45,10 @@ struct accept {
     struct accept_options options;
     struct conn *conn;
     struct list waiting;
-    struct map keys; /* idempotency keys in flight: a second call with one waits for the first */
-    struct flight flights[ACCEPT_FLIGHTS];
+    struct map keys; /* idempotency keys in flushes: a second call with one of them waits */
+    struct flush flushes[ACCEPT_FLUSHES_MAX];
     struct accept_stats stats;
-    uv_prepare_t before; /* whichever comes first after something was added */
+    uv_prepare_t before; /* the handle that runs first after a call was added sends */
     uv_check_t after;
     bool closing;
     int n_open; /* handles and the connection, while closing */
@@ -68,22 +68,11 @@ struct accept {
     Pawl__V1__Accepted *accepted_list[ACCEPT_JOBS_MAX];
 };
 
-/* Sends what waits, as far as flights are free. */
-void accept_flush(struct accept *accept);
-
-/* First in line again. */
-void accept_requeue(struct accept *accept, struct accept_item *item);
-void accept_item_destroy(struct accept_item *item);
-/* Ends its call, if there is one, and it. */
-void accept_item_fail(struct accept_item *item, enum rpc_status status, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
-void accept_item_reply(struct accept_item *item);
-
-/* Makes a batch of the flight's items and submits it. False: no memory; nothing was sent. */
-bool flight_start(struct flight *flight) MUST_CHECK;
+/* Makes a batch of the flush's items and submits it. False: no memory; nothing was sent. */
+bool flush_start(struct flush *flush) MUST_CHECK;
 /* Reads the results into the items: ids, or replayed. */
-void flight_read(struct flight *flight, const struct batch_end *end);
-/* accept.c: how it ended. */
-void flight_ended(void *data, const struct batch_end *end);
+void flush_read(struct flush *flush, const struct batch_end *end);
+/* accept.c: the batch of the flush ended. */
+void flush_ended(void *data, const struct batch_end *end);
 
 #endif

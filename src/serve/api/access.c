@@ -1,4 +1,5 @@
-/* access: rows into entries; an entry stays the same object as long as its token is valid, so that calls may point to it. */
+/* access: rows into entries. An entry stays the same object as long as its token is valid, so
+ * that calls may point to it. */
 #include "serve/api/access.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static unsigned scopes_of(const char *text)
     return scopes;
 }
 
-/* Takes the row over into the entry. */
+/* Copies the row into the entry. */
 static int fill(struct access *access, const struct access_view *view, int64_t now_us)
 {
     size_t name_len = strlen(view->name) + 1;
@@ -101,7 +102,7 @@ static int take(struct access_table *table, const struct access_view *view, int6
     return rc;
 }
 
-/* The map must not change while it is walked, so each round takes one out. */
+/* The map must not change while it is walked, so each round removes one entry. */
 static void drop(struct access_table *table,
                  bool (*gone)(const struct access *access, int64_t now_us),
                  int64_t now_us,
@@ -142,7 +143,7 @@ int access_update(struct access_table *table,
 {
     struct access *access;
     size_t pos = 0;
-    int result = 0;
+    int rc = 0;
 
     while ((access = map_next(&table->by_hash, &pos, NULL, NULL)) != NULL)
         access->seen = false;
@@ -150,13 +151,13 @@ int access_update(struct access_table *table,
         struct access_view view;
 
         access_list_row(rows, row, &view);
-        int rc = take(table, &view, now_us);
+        int row_rc = take(table, &view, now_us);
 
-        if (rc < 0)
-            result = rc;
+        if (row_rc < 0)
+            rc = row_rc;
     }
     drop(table, was_not_seen, now_us, over, data);
-    return result;
+    return rc;
 }
 
 int64_t access_expire(struct access_table *table,

@@ -1,6 +1,6 @@
 /*
- * access: the access tokens that are valid, by the hash of their secret, as they were at the last look at the database. At
- * most ACCESS_MAX. Loop's thread only.
+ * access: the valid access tokens by the hash of their secret, as the last look at the database
+ * found them. At most ACCESS_MAX. Loop's thread only.
  */
 #ifndef SERVE_API_ACCESS_H
 #define SERVE_API_ACCESS_H
@@ -17,7 +17,7 @@ struct access {
     unsigned char hash[ACCESS_HASH_LEN];
     unsigned scopes;    /* enum auth_scope */
     int64_t expires_us; /* by the steady clock; INT64_MAX: never */
-    bool seen;          /* at the present look */
+    bool seen;          /* found by the present look */
     uint64_t calls;
     uint64_t denied;
     uint64_t jobs;
@@ -37,14 +37,14 @@ void access_table_deinit(struct access_table *table);
 struct access *access_find(const struct access_table *table,
                            const unsigned char hash[ACCESS_HASH_LEN]);
 
-/* What is there now. `over` is called for each that is not valid any more, just before it is freed. PAWL_ENOMEM: some
- * may be missing. */
+/* Takes over what the database has now. `over` is called for each token that is not valid any
+ * more, just before the entry is freed. PAWL_ENOMEM: some may be missing. */
 int access_update(struct access_table *table,
                   const PGresult *rows,
                   int64_t now_us,
                   void (*over)(void *data, struct access *access),
                   void *data) MUST_CHECK;
-/* Those whose time has come, in the same way. Returns when the next one's does; INT64_MAX: none. */
+/* Removes expired tokens, likewise. Returns when the next token expires; INT64_MAX: none does. */
 int64_t access_expire(struct access_table *table,
                       int64_t now_us,
                       void (*over)(void *data, struct access *access),

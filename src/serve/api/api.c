@@ -1,4 +1,4 @@
-/* api: the two services put together: their methods, connections and numbers. */
+/* api: the two services put together: methods, connections and metrics. */
 #include "serve/api/api.h"
 
 #include <stdlib.h>
@@ -29,9 +29,9 @@ static const struct rpc_method queue_methods[] = {
     METHOD("Stats", stats, api_stats),
 };
 
-/* --- numbers ----------------------------------------------------------------------------------------------------------- */
+/* ── numbers ── */
 
-/* X(field, type, help); the metric is pawl_enqueue_<field>, with _total behind a counter. */
+/* X(field, type, help); the metric is pawl_enqueue_<field>, followed by _total for a counter. */
 #define ACCEPT_METRICS(X)                                                                      \
     X(calls, "counter", "_total", "Enqueue calls whose jobs were committed.")                  \
     X(jobs, "counter", "_total", "Jobs that were accepted.")                                   \
@@ -62,7 +62,7 @@ static void collect(struct buf *out, void *data)
     auth_metrics(api->auth, out);
 }
 
-/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ── beginning and end ── */
 
 static void free_api(struct api *api)
 {
@@ -85,7 +85,7 @@ static void part_closed(void *data)
 void api_close(struct api *api, void (*closed)(void *data), void *data)
 {
     struct accept *accepts[] = {api->plain, api->once};
-    struct conn *conns[] = {api->ask, api->look};
+    struct conn *conns[] = {api->calls, api->look};
 
     api->closed = closed;
     api->closed_data = data;
@@ -101,7 +101,7 @@ void api_close(struct api *api, void (*closed)(void *data), void *data)
         api->n_open++;
         auth_close(api->auth, part_closed, api);
     }
-    if (api->ask != NULL) {
+    if (api->calls != NULL) {
         api->n_open++;
         probe_close(&api->probe, part_closed, api);
     }
@@ -141,9 +141,9 @@ static int make_auth(struct api *api, struct pawl_err *err)
 
     if (!o->tokens)
         return 0;
-    server_guard_metrics(o->server, may_see_metrics, api);
+    transport_guard_metrics(o->transport, may_see_metrics, api);
     return auth_new(&(struct auth_options){.loop = o->loop,
-                                           .rpc = server_rpc(o->server),
+                                           .rpc = transport_rpc(o->transport),
                                            .target = o->target,
                                            .deaf = o->unprepared,
                                            .primary = o->primary,
@@ -160,7 +160,7 @@ static struct conn *open_conn(struct api *api, const char *name, const struct st
                                                         .name = name,
                                                         .clock = &clock_system,
                                                         .log = o->log,
-                                                        .queue_max = ASK_WAITING_MAX,
+                                                        .queue_max = TRANSACTION_WAITING_MAX,
                                                         .unprepared = o->unprepared,
                                                         .session = session,
                                                         .primary = o->primary});
@@ -186,16 +186,16 @@ static bool make_parts(struct api *api)
     accept.name = "accept_once";
     accept.once = true;
     api->once = accept_new(&accept);
-    api->ask = open_conn(api, "ask", STMT(session));
-    if (api->ask != NULL)
-        probe_init(&api->probe, o->loop, api->ask, o->worker, o->log);
+    api->calls = open_conn(api, "calls", STMT(session));
+    if (api->calls != NULL)
+        probe_init(&api->probe, o->loop, api->calls, o->worker, o->log);
     api->look = open_conn(api, "look", NULL);
-    return api->plain != NULL && api->once != NULL && api->ask != NULL && api->look != NULL;
+    return api->plain != NULL && api->once != NULL && api->calls != NULL && api->look != NULL;
 }
 
 int api_new(const struct api_options *options, struct api **ret_api, struct pawl_err *err)
 {
-    struct rpc *rpc = server_rpc(options->server);
+    struct rpc *rpc = transport_rpc(options->transport);
     struct api *api = calloc(1, sizeof(*api));
 
     if (api == NULL)
@@ -219,7 +219,7 @@ int api_new(const struct api_options *options, struct api **ret_api, struct pawl
         rc = rpc_register(rpc, &api->jobs, err);
     if (rc == 0)
         rc = rpc_register(rpc, &api->queues, err);
-    if (rc == 0 && server_add_metrics(options->server, collect, api) < 0)
+    if (rc == 0 && transport_add_metrics(options->transport, collect, api) < 0)
         rc = err_set(err, PAWL_ELIMIT, "too many collectors of metrics");
     *ret_api = api;
     return rc;

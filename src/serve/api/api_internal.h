@@ -4,18 +4,18 @@
 
 #include "serve/api/accept.h"
 #include "serve/api/api.h"
-#include "serve/api/ask.h"
 #include "serve/api/checker.h"
 #include "serve/api/probe.h"
+#include "serve/api/transaction.h"
 
 struct api {
     struct api_options options;
-    struct auth *auth; /* NULL: everybody may everything */
+    struct auth *auth; /* NULL: every call is allowed */
     struct checker checker;
     struct accept *plain;
     struct accept *once;
-    struct conn *ask;   /* what is quick */
-    struct probe probe; /* on it */
+    struct conn *calls; /* for calls that are quick */
+    struct probe probe; /* uses the connection `calls` */
     struct conn *look;  /* ListJobs and Stats, which may read much */
     struct rpc_service jobs;
     struct rpc_service queues;

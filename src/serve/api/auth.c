@@ -1,4 +1,5 @@
-/* auth: the guard in front of all calls, what a token's scopes and queues allow, and the numbers. */
+/* auth: the guard in front of all calls, the scopes and queues of a token, and metrics by
+ * client. */
 #include "serve/api/auth.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static const char *scope_text(enum auth_scope scope)
     return "";
 }
 
-/* --- who calls --------------------------------------------------------------------------------------------------------- */
+/* ── who calls ── */
 
 void auth_admit(struct auth *auth, struct rpc_call *call, struct access *access)
 {
@@ -41,7 +42,7 @@ void auth_refuse(struct auth *auth, struct rpc_call *call, enum auth_refusal why
     int64_t now_us = clock_mono_us(&clock_system);
 
     auth->refused[why]++;
-    /* One line a second says enough; the rest is in the metrics. */
+    /* At most one line a second is logged; the metrics count the rest. */
     if (now_us - auth->logged_us >= LOG_EVERY_US) {
         auth->logged_us = now_us;
         log_warn(auth->options.log,
@@ -76,7 +77,7 @@ static bool guard(struct rpc_call *call, void *data)
     const char *token = bearer(rpc_call_authorization(call));
     unsigned char hash[ACCESS_HASH_LEN];
 
-    /* Health is for balancers, and reflection says nothing that is not public. */
+    /* Health is for load balancers, and reflection shows only what is public. */
     if (strncmp(rpc_call_path(call), "/grpc.", 6) == 0)
         return true;
     if (token == NULL || token[0] == '\0') {
@@ -97,7 +98,7 @@ static bool guard(struct rpc_call *call, void *data)
     return false;
 }
 
-/* --- what they may ----------------------------------------------------------------------------------------------------- */
+/* ── what they may ── */
 
 static bool has_scope(const struct access *access, enum auth_scope scope)
 {
@@ -198,7 +199,7 @@ bool auth_ready(const struct auth *auth)
     return auth == NULL || auth->loaded;
 }
 
-/* --- numbers ----------------------------------------------------------------------------------------------------------- */
+/* ── numbers ── */
 
 static void client_metric(
     const struct auth *auth, struct buf *out, const char *name, const char *help, size_t offset)
@@ -241,10 +242,10 @@ void auth_metrics(const struct auth *auth, struct buf *out)
 
         metrics_int(out, "pawl_auth_refused_total", labels, (int64_t)auth->refused[i]);
     }
-    metrics_family(out, "pawl_auth_ended_total", "counter", "Open calls ended with their token.");
-    metrics_int(out, "pawl_auth_ended_total", NULL, (int64_t)auth->ended);
-    metrics_family(out, "pawl_auth_tokens", "gauge", "Access tokens that are valid.");
-    metrics_int(out, "pawl_auth_tokens", NULL, (int64_t)auth->table.by_hash.n);
+    metrics_counter(
+        out, "pawl_auth_ended_total", "Open calls ended with their token.", auth->ended);
+    metrics_gauge(
+        out, "pawl_auth_tokens", "Access tokens that are valid.", (int64_t)auth->table.by_hash.n);
     client_metric(auth,
                   out,
                   "pawl_client_calls_total",
@@ -262,7 +263,7 @@ void auth_metrics(const struct auth *auth, struct buf *out)
                   offsetof(struct access, jobs));
 }
 
-/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ── beginning and end ── */
 
 int auth_new(const struct auth_options *options, struct auth **ret_auth, struct pawl_err *err)
 {

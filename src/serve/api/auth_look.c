@@ -1,6 +1,7 @@
 /*
- * auth_look: looking at the database for access tokens: when a notification says so, when a call shows one that is not known,
- * and every half minute. Calls that wait for a look are on auth.waiting, each until a look that began after it came.
+ * auth_look: looking at the database for access tokens: after a notification, when a call shows an
+ * unknown token, and every half minute. Calls that wait for a look are on auth.waiting, each until
+ * a look that began after the call came.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct waiter {
     struct list link;
     struct auth *auth;
     struct rpc_call *call;
-    uint64_t from_look; /* the first that counts */
+    uint64_t from_look; /* the first look that counts */
     unsigned char hash[ACCESS_HASH_LEN];
 };
 
@@ -61,7 +62,7 @@ static bool is_limited(struct auth *auth, const char *address)
     return false;
 }
 
-/* --- the timer --------------------------------------------------------------------------------------------------------- */
+/* ── the timer ── */
 
 static void over(void *data, struct access *access)
 {
@@ -83,7 +84,7 @@ static bool is_deaf(const struct auth *auth)
     return auth->options.deaf || primary_pooled(auth->options.primary);
 }
 
-/* Runs at what comes first: a look, or the end of a token. */
+/* Starts the timer for the next look or the next token that expires, whichever is first. */
 static void arm(struct auth *auth)
 {
     int64_t now_us = clock_mono_us(&clock_system);
@@ -111,9 +112,9 @@ static void on_timer(uv_timer_t *timer)
     arm(auth);
 }
 
-/* --- a look ------------------------------------------------------------------------------------------------------------ */
+/* ── a look ── */
 
-/* Those that this look was for. */
+/* The calls that waited for this look. */
 static void answer_waiting(struct auth *auth, bool found_out)
 {
     LIST_FOREACH_SAFE(link, after, &auth->waiting) {
@@ -182,7 +183,7 @@ static void look(struct auth *auth)
 
 static void on_notify(void *data, const char *channel, const char *payload)
 {
-    (void)channel; /* NULL: the connection is new, something may have been missed. The same. */
+    (void)channel; /* NULL: a new connection, and notifications may be missing; handled the same */
     (void)payload;
     look(data);
 }
@@ -211,7 +212,7 @@ void auth_wait(struct auth *auth, struct rpc_call *call, const unsigned char has
     arm(auth);
 }
 
-/* --- beginning and end ------------------------------------------------------------------------------------------------- */
+/* ── beginning and end ── */
 
 int auth_look_init(struct auth *auth, struct pawl_err *err)
 {
@@ -258,7 +259,7 @@ static void timer_closed(uv_handle_t *handle)
     part_closed(handle->data);
 }
 
-/* Nobody is let in any more: what is not there cannot say who may. */
+/* No call is let in any more: without tokens nobody can be identified. */
 static bool closed_guard(struct rpc_call *call, void *data)
 {
     (void)data;

@@ -1,4 +1,5 @@
-/* checker: a copy, a thread, and back. The call may be gone by then. */
+/* checker: copies the payloads, checks them on a thread, and comes back. The call may be gone by
+ * then. */
 #include "serve/api/checker.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 struct check {
     uv_work_t work;
     struct checker *checker;
-    struct rpc_call *call; /* NULL: gone */
+    struct rpc_call *call; /* NULL: the client is gone */
     const Pawl__V1__EnqueueRequest *request;
     rpc_handler *fine;
     void *data;
@@ -141,6 +142,6 @@ void checker_check(struct checker *checker,
     checker->n++;
     checker->bytes += bytes;
     rpc_hold(call, &check_ops, check);
-    /* Fails only without a callback. */
+    /* uv_queue_work fails only without a callback. */
     (void)uv_queue_work(checker->loop, &check->work, check_work, check_done);
 }

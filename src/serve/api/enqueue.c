@@ -1,4 +1,4 @@
-/* enqueue: reading and checking an Enqueue call, then it is accept's. */
+/* enqueue: reads and checks an Enqueue call, and gives it to accept. */
 #include <string.h>
 
 #include "serve/api/api_internal.h"
@@ -11,7 +11,7 @@ static void counted(struct rpc_call *call, size_t jobs, void *data)
     auth_count_jobs(api->auth, call, jobs);
 }
 
-/* What is wrong with the call as such. True: it was ended. */
+/* Checks the call as a whole. True: something was wrong, and the call was ended. */
 static bool is_refused(struct rpc_call *call, const Pawl__V1__EnqueueRequest *request)
 {
     if (request->n_jobs == 0)

@@ -1,6 +1,7 @@
 /*
- * jobs: JobService but for Enqueue. A token that is for some queues only does not see jobs of others: about those it hears what
- * it would hear about jobs that do not exist. A job's queue never changes, so it is looked up first, where it matters.
+ * jobs: JobService except for Enqueue. A token for some queues does not see jobs of other queues:
+ * for such a job the answer is the same as for a job that does not exist. The queue of a job never
+ * changes, so it is looked up first, where it matters.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #define LIST_LIMIT_MAX     1000
 #define LIST_TAGS_MAX      PAWL_TAGS_MAX
 #define REASON_MAX         1000
-#define SIGNAL_BYTES_MAX   (1024 * 1024) /* of a signal's payload, as pawl.signal has it */
+#define SIGNAL_BYTES_MAX   (1024 * 1024) /* of a signal's payload; pawl.signal has the same limit */
 #define SIGNAL_KEY_BYTES   1024
 
 #define NO_SUCH_JOB        "there is no job %lld. Hint: It never was, or was finished and is forgotten."
@@ -35,26 +36,26 @@ static bool id_is_refused(struct rpc_call *call, int64_t id, const char *field)
     return true;
 }
 
-/* --- GetJob ------------------------------------------------------------------------------------------------------------ */
+/* ── GetJob ── */
 
-static void got_job(struct ask *ask, const struct batch_end *end)
+static void got_job(struct transaction *tx, const struct batch_end *end)
 {
-    const struct api *api = ask->data;
-    const Pawl__V1__GetJobRequest *request = (const Pawl__V1__GetJobRequest *)ask->request;
+    const struct api *api = tx->data;
+    const Pawl__V1__GetJobRequest *request = (const Pawl__V1__GetJobRequest *)tx->request;
     Pawl__V1__GetJobResponse response = PAWL__V1__GET_JOB_RESPONSE__INIT;
     struct job_view job;
 
     if (PQntuples(end->results[0]) > 0)
         job_show_row(end->results[0], 0, &job);
-    if (PQntuples(end->results[0]) == 0 || !auth_sees(api->auth, ask->call, job.queue)) {
-        rpc_end(ask->call, RPC_NOT_FOUND, NO_SUCH_JOB, (long long)request->job_id);
+    if (PQntuples(end->results[0]) == 0 || !auth_sees(api->auth, tx->call, job.queue)) {
+        rpc_end(tx->call, RPC_NOT_FOUND, NO_SUCH_JOB, (long long)request->job_id);
         return;
     }
-    response.job = view_job(&job, !request->without_data, &ask->arena);
+    response.job = view_job(&job, !request->without_data, &tx->arena);
     if (response.job == NULL)
-        no_memory(ask->call);
+        no_memory(tx->call);
     else
-        rpc_reply(ask->call, &response.base);
+        rpc_reply(tx->call, &response.base);
 }
 
 void api_get_job(struct rpc_call *call, const ProtobufCMessage *message, void *data)
@@ -65,50 +66,50 @@ void api_get_job(struct rpc_call *call, const ProtobufCMessage *message, void *d
     if (!auth_allows(api->auth, call, AUTH_READ, NULL) ||
         id_is_refused(call, request->job_id, "job_id"))
         return;
-    struct ask *ask = ask_begin(call, api->ask, api);
+    struct transaction *tx = transaction_begin(call, api->calls, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
-    job_show_bind(batch_add(ask->batch, STMT(job_show)), request->job_id);
-    ask->request = message;
-    ask_send(ask, got_job);
+    job_show_bind(batch_add(tx->batch, STMT(job_show)), request->job_id);
+    tx->request = message;
+    transaction_send(tx, got_job);
 }
 
-/* --- ListJobs ---------------------------------------------------------------------------------------------------------- */
+/* ── ListJobs ── */
 
-static void listed(struct ask *ask, const struct batch_end *end)
+static void listed(struct transaction *tx, const struct batch_end *end)
 {
     Pawl__V1__ListJobsResponse response;
     const PGresult *rows = end->results[0];
-    size_t limit = (size_t)ask->number;
+    size_t limit = (size_t)tx->number;
     size_t n = (size_t)PQntuples(rows);
     bool more = n > limit;
     char page[32];
 
     pawl__v1__list_jobs_response__init(&response);
-    response.jobs = arena_new_array(&ask->arena, n + 1, Pawl__V1__JobView *);
+    response.jobs = arena_new_array(&tx->arena, n + 1, Pawl__V1__JobView *);
     for (size_t i = 0; response.jobs != NULL && i < n && i < limit; i++) {
         struct job_view job;
 
         job_page_row(rows, (int)i, &job);
-        response.jobs[i] = view_job(&job, false, &ask->arena);
+        response.jobs[i] = view_job(&job, false, &tx->arena);
         if (response.jobs[i] == NULL)
             response.jobs = NULL;
         else
             response.n_jobs++;
     }
     if (response.jobs == NULL) {
-        no_memory(ask->call);
+        no_memory(tx->call);
         return;
     }
     if (more && response.n_jobs > 0) {
         snprintf(page, sizeof(page), "%lld", (long long)response.jobs[response.n_jobs - 1]->job_id);
         response.next_page = page;
     }
-    rpc_reply(ask->call, &response.base);
+    rpc_reply(tx->call, &response.base);
 }
 
-/* Where the last page ended; false: it is none of ours. */
+/* Where the last page ended; false: the text is no page token of ours. */
 static bool page_parse(const char *text, int64_t *ret_before)
 {
     char *end;
@@ -161,43 +162,43 @@ void api_list_jobs(struct rpc_call *call, const ProtobufCMessage *message, void 
         rpc_end(call, RPC_INVALID_ARGUMENT, "page: it is not the next_page of an answer");
         return;
     }
-    struct ask *ask = ask_begin(call, api->look, api);
+    struct transaction *tx = transaction_begin(call, api->look, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
-    const char **states = arena_new_array(&ask->arena, request->n_states + 1, const char *);
+    const char **states = arena_new_array(&tx->arena, request->n_states + 1, const char *);
 
     if (states == NULL) {
-        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
         return;
     }
     for (size_t i = 0; i < request->n_states; i++)
         states[i] = job_state_text((int)request->states[i]);
-    ask->number = request->limit > 0 ? (int64_t)request->limit : LIST_LIMIT_DEFAULT;
-    job_page_bind(batch_add(ask->batch, STMT(job_page)),
+    tx->number = request->limit > 0 ? (int64_t)request->limit : LIST_LIMIT_DEFAULT;
+    job_page_bind(batch_add(tx->batch, STMT(job_page)),
                   &(struct job_list){
                       .queue = request->queue[0] != '\0' ? request->queue : NULL,
                       .kind = request->kind[0] != '\0' ? request->kind : NULL,
                       .states = states,
                       .n_states = request->n_states,
                       .before_id = before,
-                      .limit = (int32_t)ask->number + 1,
+                      .limit = (int32_t)tx->number + 1,
                   },
                   (const char *const *)request->tags,
                   request->n_tags);
-    ask_send(ask, listed);
+    transaction_send(tx, listed);
 }
 
-/* --- Signal ------------------------------------------------------------------------------------------------------------ */
+/* ── Signal ── */
 
-static void signalled(struct ask *ask, const struct batch_end *end)
+static void signalled(struct transaction *tx, const struct batch_end *end)
 {
     Pawl__V1__SignalResponse response = PAWL__V1__SIGNAL_RESPONSE__INIT;
     bool waited;
     bool sent = signal_tell_row(end->results[1], &waited);
 
     response.woken = sent && waited;
-    rpc_reply(ask->call, &response.base);
+    rpc_reply(tx->call, &response.base);
 }
 
 static bool signal_is_refused(struct rpc_call *call, const Pawl__V1__SignalRequest *request)
@@ -223,50 +224,51 @@ static bool signal_is_refused(struct rpc_call *call, const Pawl__V1__SignalReque
     return err.code < 0;
 }
 
-/* What somebody's open transaction has locked is not waited for: others stand behind it. */
-static void ask_impatiently(struct ask *ask)
+/* The call does not wait for a row that somebody's open transaction has locked: other calls
+ * would wait behind it. */
+static void set_lock_timeout(struct transaction *tx)
 {
-    tx_lock_timeout_bind(batch_add(ask->batch, STMT(tx_lock_timeout)), ASK_LOCK_TIMEOUT);
+    tx_lock_timeout_bind(batch_add(tx->batch, STMT(tx_lock_timeout)), TRANSACTION_LOCK_TIMEOUT);
 }
 
-static bool signal_bind(struct ask *ask, const Pawl__V1__SignalRequest *request)
+static bool signal_bind(struct transaction *tx, const Pawl__V1__SignalRequest *request)
 {
     const char *payload =
         request->payload.len > 0
-            ? arena_strndup(&ask->arena, (const char *)request->payload.data, request->payload.len)
+            ? arena_strndup(&tx->arena, (const char *)request->payload.data, request->payload.len)
             : "{}";
 
     if (payload == NULL)
         return false;
-    ask_impatiently(ask);
+    set_lock_timeout(tx);
     signal_tell_bind(
-        batch_add(ask->batch, STMT(signal_tell)),
+        batch_add(tx->batch, STMT(signal_tell)),
         request->job_id,
         &(struct signal_new){
             .name = request->name,
             .payload = payload,
             .key = request->idempotency_key[0] != '\0' ? request->idempotency_key : NULL,
         });
-    ask->changes = true;
+    tx->changes = true;
     return true;
 }
 
-/* Its queue is one that the client may see. */
-static void signal_seen(struct ask *ask, const struct batch_end *end)
+/* The client may see the queue of the job. */
+static void signal_seen(struct transaction *tx, const struct batch_end *end)
 {
-    const struct api *api = ask->data;
-    const Pawl__V1__SignalRequest *request = (const Pawl__V1__SignalRequest *)ask->request;
+    const struct api *api = tx->data;
+    const Pawl__V1__SignalRequest *request = (const Pawl__V1__SignalRequest *)tx->request;
     int64_t id;
 
     if (PQntuples(end->results[0]) == 0 ||
-        !auth_sees(api->auth, ask->call, job_queues_row(end->results[0], 0, &id)))
-        rpc_end(ask->call, RPC_NOT_FOUND, NO_SUCH_JOB, (long long)request->job_id);
-    else if (!ask_again(ask, signalled))
-        no_memory(ask->call);
-    else if (!signal_bind(ask, request)) {
-        /* The batch is freed with it. */
-        no_memory(ask->call);
-        ask->call = NULL;
+        !auth_sees(api->auth, tx->call, job_queues_row(end->results[0], 0, &id)))
+        rpc_end(tx->call, RPC_NOT_FOUND, NO_SUCH_JOB, (long long)request->job_id);
+    else if (!transaction_again(tx, signalled))
+        no_memory(tx->call);
+    else if (!signal_bind(tx, request)) {
+        /* The batch is freed with the transaction. */
+        no_memory(tx->call);
+        tx->call = NULL;
     }
 }
 
@@ -278,21 +280,21 @@ void api_signal(struct rpc_call *call, const ProtobufCMessage *message, void *da
     if (!auth_allows(api->auth, call, AUTH_ENQUEUE, NULL) ||
         id_is_refused(call, request->job_id, "job_id") || signal_is_refused(call, request))
         return;
-    struct ask *ask = ask_begin(call, api->ask, api);
+    struct transaction *tx = transaction_begin(call, api->calls, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
     if (!auth_sees_all(api->auth, call)) {
-        ask->request = message;
-        job_queues_bind(batch_add(ask->batch, STMT(job_queues)), &request->job_id, 1);
-        ask_send(ask, signal_seen);
-    } else if (signal_bind(ask, request))
-        ask_send(ask, signalled);
+        tx->request = message;
+        job_queues_bind(batch_add(tx->batch, STMT(job_queues)), &request->job_id, 1);
+        transaction_send(tx, signal_seen);
+    } else if (signal_bind(tx, request))
+        transaction_send(tx, signalled);
     else
-        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
 }
 
-/* --- Cancel ------------------------------------------------------------------------------------------------------------ */
+/* ── Cancel ── */
 
 static void answer_of(const struct job_cancelled *row, Pawl__V1__CancelAnswer *answer)
 {
@@ -310,17 +312,17 @@ static void answer_of(const struct job_cancelled *row, Pawl__V1__CancelAnswer *a
     }
 }
 
-static void cancelled(struct ask *ask, const struct batch_end *end)
+static void cancelled(struct transaction *tx, const struct batch_end *end)
 {
-    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)ask->request;
+    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)tx->request;
     Pawl__V1__CancelResponse response = PAWL__V1__CANCEL_RESPONSE__INIT;
     const PGresult *rows = end->results[1];
     size_t n = request->n_job_ids;
-    Pawl__V1__CancelAnswer *answers = arena_new_array(&ask->arena, n, Pawl__V1__CancelAnswer);
+    Pawl__V1__CancelAnswer *answers = arena_new_array(&tx->arena, n, Pawl__V1__CancelAnswer);
 
-    response.answers = arena_new_array(&ask->arena, n, Pawl__V1__CancelAnswer *);
-    if (answers == NULL || response.answers == NULL) { /* it is committed */
-        rpc_end_unknown(ask->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+    response.answers = arena_new_array(&tx->arena, n, Pawl__V1__CancelAnswer *);
+    if (answers == NULL || response.answers == NULL) { /* the cancel is committed */
+        rpc_end_unknown(tx->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -346,46 +348,48 @@ static void cancelled(struct ask *ask, const struct batch_end *end)
         response.answers[i] = &answers[i];
     }
     response.n_answers = n;
-    rpc_reply(ask->call, &response.base);
+    rpc_reply(tx->call, &response.base);
 }
 
-static bool
-cancel_bind(struct ask *ask, const Pawl__V1__CancelRequest *request, const int64_t *ids, size_t n)
+static bool cancel_bind(struct transaction *tx,
+                        const Pawl__V1__CancelRequest *request,
+                        const int64_t *ids,
+                        size_t n)
 {
-    const struct api *api = ask->data;
-    const char *client = auth_client(api->auth, ask->call);
+    const struct api *api = tx->data;
+    const char *client = auth_client(api->auth, tx->call);
     const char *by = request->reason[0] != '\0'
-                         ? arena_printf(&ask->arena, "%s: %s", client, request->reason)
+                         ? arena_printf(&tx->arena, "%s: %s", client, request->reason)
                          : client;
 
     if (by == NULL)
         return false;
-    ask_impatiently(ask);
-    job_cancel_many_bind(batch_add(ask->batch, STMT(job_cancel_many)), ids, n, by);
-    ask->changes = true;
+    set_lock_timeout(tx);
+    job_cancel_many_bind(batch_add(tx->batch, STMT(job_cancel_many)), ids, n, by);
+    tx->changes = true;
     return true;
 }
 
-/* Only those whose queue the client may see; for it the others do not exist. */
-static void cancel_seen(struct ask *ask, const struct batch_end *end)
+/* Only jobs in queues that the client may see; the others do not exist for it. */
+static void cancel_seen(struct transaction *tx, const struct batch_end *end)
 {
-    const struct api *api = ask->data;
-    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)ask->request;
+    const struct api *api = tx->data;
+    const Pawl__V1__CancelRequest *request = (const Pawl__V1__CancelRequest *)tx->request;
     const PGresult *rows = end->results[0];
-    int64_t *ids = arena_new_array(&ask->arena, (size_t)PQntuples(rows) + 1, int64_t);
+    int64_t *ids = arena_new_array(&tx->arena, (size_t)PQntuples(rows) + 1, int64_t);
     size_t n = 0;
 
     for (int row = 0; ids != NULL && row < PQntuples(rows); row++) {
         int64_t id;
 
-        if (auth_sees(api->auth, ask->call, job_queues_row(rows, row, &id)))
+        if (auth_sees(api->auth, tx->call, job_queues_row(rows, row, &id)))
             ids[n++] = id;
     }
-    if (ids == NULL || !ask_again(ask, cancelled))
-        no_memory(ask->call);
-    else if (!cancel_bind(ask, request, ids, n)) {
-        no_memory(ask->call);
-        ask->call = NULL;
+    if (ids == NULL || !transaction_again(tx, cancelled))
+        no_memory(tx->call);
+    else if (!cancel_bind(tx, request, ids, n)) {
+        no_memory(tx->call);
+        tx->call = NULL;
     }
 }
 
@@ -404,17 +408,17 @@ void api_cancel(struct rpc_call *call, const ProtobufCMessage *message, void *da
         rpc_end(call, RPC_INVALID_ARGUMENT, "reason: at most %d bytes", REASON_MAX);
         return;
     }
-    struct ask *ask = ask_begin(call, api->ask, api);
+    struct transaction *tx = transaction_begin(call, api->calls, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
-    ask->request = message;
+    tx->request = message;
     if (!auth_sees_all(api->auth, call)) {
         job_queues_bind(
-            batch_add(ask->batch, STMT(job_queues)), request->job_ids, request->n_job_ids);
-        ask_send(ask, cancel_seen);
-    } else if (cancel_bind(ask, request, request->job_ids, request->n_job_ids))
-        ask_send(ask, cancelled);
+            batch_add(tx->batch, STMT(job_queues)), request->job_ids, request->n_job_ids);
+        transaction_send(tx, cancel_seen);
+    } else if (cancel_bind(tx, request, request->job_ids, request->n_job_ids))
+        transaction_send(tx, cancelled);
     else
-        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
 }

@@ -1,4 +1,4 @@
-/* probe: a tiny transaction now and then. */
+/* probe: commits a tiny transaction now and then. */
 #include "serve/api/probe.h"
 
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "store/worker.h"
 
 #define EVERY_MS    5000
-#define AGAIN_MS    1000   /* while it fails */
-#define DEADLINE_MS 5000   /* of one */
-#define STALE_MS    15000  /* without a commit, though it was tried */
-#define WORK_MEM    "64kB" /* the least there is: the sort spills */
+#define AGAIN_MS    1000   /* between two probes while they fail */
+#define DEADLINE_MS 5000   /* of one probe */
+#define STALE_MS    15000  /* without a commit, although one was tried */
+#define WORK_MEM    "64kB" /* the smallest value: the sort spills to disk */
 
-/* Whether a refusal is about the database as a whole, rather than about what was sent or about the moment. */
+/* Whether a refusal is about the database as a whole, not about the data or about the moment. */
 static const char *why_of(const struct pawl_err *err)
 {
     if (err->code == PAWL_EREADONLY)

@@ -1,7 +1,8 @@
 /*
- * probe: whether the database commits what it is asked to, for /ready. A connection that is up says little: a database
- * whose disk is full, or that was made read-only, answers and refuses. So a tiny transaction is committed now and then, and more
- * often while it fails; and what becomes of the Enqueue calls counts as well. Loop's thread only.
+ * probe: whether the database commits, for /ready. A connection that is up says little: a database
+ * whose disk is full, or that was made read-only, answers and refuses. The probe commits a tiny
+ * transaction now and then, and more often while commits fail; the ends of Enqueue calls count as
+ * well. Loop's thread only.
  */
 #ifndef SERVE_API_PROBE_H
 #define SERVE_API_PROBE_H
@@ -28,13 +29,13 @@ void probe_init(struct probe *probe,
                 struct conn *conn,
                 const struct uuid *worker,
                 struct log *log);
-/* The connection is closed after it, by its owner. */
+/* Before the owner closes the connection. */
 void probe_close(struct probe *probe, void (*closed)(void *data), void *data);
 
-/* How a transaction that accepts jobs ended. */
+/* A transaction that accepts jobs ended. */
 void probe_heard(struct probe *probe, const struct batch_end *end);
 
-/* NULL: it commits. Else why not, in a few words; static. */
+/* NULL: the database commits. Otherwise the reason in a few words; static. */
 const char *probe_why(const struct probe *probe);
 
 #endif

@@ -20,7 +20,7 @@ static bool queue_is_refused(struct rpc_call *call, const char *queue)
     return true;
 }
 
-/* All queues are for tokens without restriction. */
+/* All queues: only for a token without a restriction to queues. */
 static bool may_hold(struct api *api, struct rpc_call *call, const char *queue)
 {
     if (strcmp(queue, QUEUE_ALL) != 0 || auth_sees_all(api->auth, call))
@@ -30,12 +30,12 @@ static bool may_hold(struct api *api, struct rpc_call *call, const char *queue)
     return false;
 }
 
-static void paused(struct ask *ask, const struct batch_end *end)
+static void paused(struct transaction *tx, const struct batch_end *end)
 {
     Pawl__V1__PauseQueueResponse response = PAWL__V1__PAUSE_QUEUE_RESPONSE__INIT;
 
     response.was_paused = queue_pause_row(end->results[0]);
-    rpc_reply(ask->call, &response.base);
+    rpc_reply(tx->call, &response.base);
 }
 
 void api_pause_queue(struct rpc_call *call, const ProtobufCMessage *message, void *data)
@@ -45,30 +45,30 @@ void api_pause_queue(struct rpc_call *call, const ProtobufCMessage *message, voi
 
     if (queue_is_refused(call, request->queue) || !may_hold(api, call, request->queue))
         return;
-    struct ask *ask = ask_begin(call, api->ask, api);
+    struct transaction *tx = transaction_begin(call, api->calls, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
     const char *client = auth_client(api->auth, call);
     const char *who = request->reason[0] != '\0'
-                          ? arena_printf(&ask->arena, "%s: %s", client, request->reason)
+                          ? arena_printf(&tx->arena, "%s: %s", client, request->reason)
                           : client;
 
     if (who == NULL) {
-        ask_refuse(ask, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
+        transaction_no_memory(tx);
         return;
     }
-    queue_pause_bind(batch_add(ask->batch, STMT(queue_pause)), request->queue, who);
-    ask->changes = true;
-    ask_send(ask, paused);
+    queue_pause_bind(batch_add(tx->batch, STMT(queue_pause)), request->queue, who);
+    tx->changes = true;
+    transaction_send(tx, paused);
 }
 
-static void resumed(struct ask *ask, const struct batch_end *end)
+static void resumed(struct transaction *tx, const struct batch_end *end)
 {
     Pawl__V1__ResumeQueueResponse response = PAWL__V1__RESUME_QUEUE_RESPONSE__INIT;
 
     response.was_paused = PQntuples(end->results[0]) > 0;
-    rpc_reply(ask->call, &response.base);
+    rpc_reply(tx->call, &response.base);
 }
 
 void api_resume_queue(struct rpc_call *call, const ProtobufCMessage *message, void *data)
@@ -78,16 +78,16 @@ void api_resume_queue(struct rpc_call *call, const ProtobufCMessage *message, vo
 
     if (queue_is_refused(call, request->queue) || !may_hold(api, call, request->queue))
         return;
-    struct ask *ask = ask_begin(call, api->ask, api);
+    struct transaction *tx = transaction_begin(call, api->calls, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
-    queue_resume_bind(batch_add(ask->batch, STMT(queue_resume)), request->queue);
-    ask->changes = true;
-    ask_send(ask, resumed);
+    queue_resume_bind(batch_add(tx->batch, STMT(queue_resume)), request->queue);
+    tx->changes = true;
+    transaction_send(tx, resumed);
 }
 
-/* --- Stats ------------------------------------------------------------------------------------------------------------- */
+/* ── Stats ── */
 
 struct stats_answer {
     struct arena *arena;
@@ -122,35 +122,35 @@ static void add_worker(void *data, const Pawl__V1__WorkerStats *worker)
     answer->response.workers[answer->response.n_workers++] = copy;
 }
 
-static void stats_counted(struct ask *ask, const struct batch_end *end)
+static void stats_counted(struct transaction *tx, const struct batch_end *end)
 {
-    const struct api *api = ask->data;
-    const Pawl__V1__StatsRequest *request = (const Pawl__V1__StatsRequest *)ask->request;
+    const struct api *api = tx->data;
+    const Pawl__V1__StatsRequest *request = (const Pawl__V1__StatsRequest *)tx->request;
     const PGresult *rows = end->results[0];
-    struct stats_answer answer = {.arena = &ask->arena, .response = PAWL__V1__STATS_RESPONSE__INIT};
+    struct stats_answer answer = {.arena = &tx->arena, .response = PAWL__V1__STATS_RESPONSE__INIT};
     Pawl__V1__StatsResponse *response = &answer.response;
 
-    response->queues = arena_new_array(&ask->arena, STATS_MAX, Pawl__V1__QueueStats *);
-    response->workers = arena_new_array(&ask->arena, STATS_MAX, Pawl__V1__WorkerStats *);
+    response->queues = arena_new_array(&tx->arena, STATS_MAX, Pawl__V1__QueueStats *);
+    response->workers = arena_new_array(&tx->arena, STATS_MAX, Pawl__V1__WorkerStats *);
     answer.failed = response->queues == NULL || response->workers == NULL;
     for (int row = 0; !answer.failed && row < PQntuples(rows) && response->n_queues < STATS_MAX;
          row++) {
         struct queue_view queue;
 
         queue_list_row(rows, row, &queue);
-        if (!is_wanted(request, queue.name) || !auth_sees(api->auth, ask->call, queue.name))
+        if (!is_wanted(request, queue.name) || !auth_sees(api->auth, tx->call, queue.name))
             continue;
-        response->queues[response->n_queues] = view_queue(&queue, &ask->arena);
+        response->queues[response->n_queues] = view_queue(&queue, &tx->arena);
         answer.failed = response->queues[response->n_queues++] == NULL;
     }
-    /* Who serves other queues is not for a token that may not see them. */
-    if (!answer.failed && api->options.workers != NULL && auth_sees_all(api->auth, ask->call))
+    /* Workers of other queues are not shown to a token that may not see those queues. */
+    if (!answer.failed && api->options.workers != NULL && auth_sees_all(api->auth, tx->call))
         api->options.workers(api->options.data, add_worker, &answer);
     response->uptime_ms = (clock_mono_us(&clock_system) - api->started_us) / US_PER_MS;
     if (answer.failed)
-        rpc_end(ask->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+        rpc_end(tx->call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
     else
-        rpc_reply(ask->call, &response->base);
+        rpc_reply(tx->call, &response->base);
 }
 
 void api_stats(struct rpc_call *call, const ProtobufCMessage *message, void *data)
@@ -165,11 +165,11 @@ void api_stats(struct rpc_call *call, const ProtobufCMessage *message, void *dat
             !auth_allows(api->auth, call, AUTH_READ, request->queues[i]))
             return;
     }
-    struct ask *ask = ask_begin(call, api->look, api);
+    struct transaction *tx = transaction_begin(call, api->look, api);
 
-    if (ask == NULL)
+    if (tx == NULL)
         return;
-    ask->request = message;
-    queue_list_bind(batch_add(ask->batch, STMT(queue_list)), STATS_COUNT_MAX);
-    ask_send(ask, stats_counted);
+    tx->request = message;
+    queue_list_bind(batch_add(tx->batch, STMT(queue_list)), STATS_COUNT_MAX);
+    transaction_send(tx, stats_counted);
 }

@@ -1,4 +1,4 @@
-/* rules: each address, then the whole. */
+/* rules: checks each address, then all of them together. */
 #include "serve/api/rules.h"
 
 #include "serve/net/net.h"

@@ -12,7 +12,7 @@ static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 void secret_make(char ret_text[SECRET_TEXT_LEN + 1])
 {
     const size_t prefix = sizeof(SECRET_PREFIX) - 1;
-    unsigned char bytes[SECRET_BYTES + 1] = {0}; /* one more: 43 digits are 258 bits */
+    unsigned char bytes[SECRET_BYTES + 1] = {0}; /* one more, because 43 digits are 258 bits */
 
     rand_bytes(bytes, SECRET_BYTES);
     memcpy(ret_text, SECRET_PREFIX, prefix);

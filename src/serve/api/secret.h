@@ -1,6 +1,7 @@
 /*
- * secret: the text of an access token, and its hash, by which it is known. 256 random bits behind a prefix that makes it
- * easy to find where it should not be: pawl_ and 43 characters of base64url. Any thread.
+ * secret: the text of an access token, and the hash by which the server knows it. 256 random bits
+ * behind a prefix that makes a leaked token easy to find: pawl_ and 43 characters of base64url. Any
+ * thread.
  */
 #ifndef SERVE_API_SECRET_H
 #define SERVE_API_SECRET_H
@@ -16,7 +17,7 @@
 
 void secret_make(char ret_text[SECRET_TEXT_LEN + 1]);
 
-/* False: it cannot be one. Looks at its form only. */
+/* False: the text cannot be a token. Checks the form only. */
 bool secret_hash(const char *text, size_t len, unsigned char ret_hash[ACCESS_HASH_LEN]);
 
 #endif

@@ -1,4 +1,4 @@
-/* view: field by field. Texts that are not there are empty, as the contract has it. */
+/* view: field by field. A text that is NULL becomes "", as the contract says. */
 #include "serve/api/view.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "core/json_walk.h"
 
-/* Enums of the contract and ours have the same numbers. */
+/* The enums of the contract have the same numbers as ours. */
 #define SAME_NUMBER(name, number, text, terminal)                                       \
     _Static_assert((int)PAWL__V1__JOB_STATE__JOB_STATE_READY == (int)JOB_READY &&       \
                        (int)(name) == (number) &&                                       \
@@ -26,7 +26,7 @@ Pawl__V1__JobState view_state(const char *state)
     return (Pawl__V1__JobState)found;
 }
 
-/* The message's fields are not const, and nothing writes to them. */
+/* The fields of the message are not const, and nothing writes to them. */
 static char *borrowed(const char *text)
 {
     union {
@@ -125,7 +125,7 @@ static bool read_tags(const struct job_view *job, struct arena *arena, Pawl__V1_
     return true;
 }
 
-/* "40 % …" is what a remote worker's percentage is stored as; anything else is only a note. */
+/* "40 % …" is how the percentage of a remote worker is stored; any other text is only a note. */
 static bool read_progress(const struct job_view *job, struct arena *arena, Pawl__V1__JobView *view)
 {
     char *end;

@@ -1,4 +1,5 @@
-/* assign: claimed jobs as messages. What a machine's step is shown comes as JSON and is cut up, never converted. */
+/* assign: claimed jobs as messages. The signals and children of a machine come as JSON, whose
+ * values are copied as they are. */
 #include <stdlib.h>
 
 #include "core/json_walk.h"
@@ -24,7 +25,7 @@ static int64_t to_int(struct json_span value)
     return strtoll(value.data, NULL, 10);
 }
 
-/* A string's text; "" for null, or for what is none. */
+/* The text of a string; "" for null and for any other value. */
 static char *to_text(struct json_span value, struct arena *arena)
 {
     const char *text = NULL;
@@ -132,12 +133,11 @@ static int add_machine(AssignedJob *job, const struct machine *machine, struct a
 static int fill(AssignedJob *message, struct stream_run *run, struct arena *arena)
 {
     const struct job *job = &run->run->job;
-    struct ticket ticket = ticket_make(job, run->steps);
 
-    memcpy(run->ticket, ticket.bytes, sizeof(run->ticket));
+    run->ticket = ticket_make(job, run->steps);
     pawl__v1__assigned_job__init(message);
     message->job_id = job->id;
-    message->token = (ProtobufCBinaryData){sizeof(run->ticket), run->ticket};
+    message->token = (ProtobufCBinaryData){sizeof(run->ticket.bytes), run->ticket.bytes};
     message->kind = unconst(job->kind);
     message->queue = unconst(job->queue);
     message->payload = (ProtobufCBinaryData){job->payload_len, (uint8_t *)(uintptr_t)job->payload};
@@ -150,34 +150,28 @@ static int fill(AssignedJob *message, struct stream_run *run, struct arena *aren
     return job->machine != NULL ? add_machine(message, job->machine, arena) : 0;
 }
 
-int stream_assign(void *data, struct stream *stream, struct stream_run *const *runs, size_t n)
+int stream_assign(struct stream *stream, struct stream_run *const *runs, size_t n)
 {
-    struct dispatch *d = data;
-    struct worker_stream *ws = streams_data(stream);
+    struct dispatch *d = stream->d;
     AssignedJob jobs[STREAM_BATCH_MAX];
     AssignedJob *pointers[STREAM_BATCH_MAX];
-    Pawl__V1__StreamJobsResponse message;
-    Pawl__V1__Assignment assignment;
+    Pawl__V1__Assignment assignment = PAWL__V1__ASSIGNMENT__INIT;
     int64_t until_us = lease_until_us(d);
-    uint64_t at = ws->bytes;
+    uint64_t at = stream->bytes;
 
     arena_clear(&d->scratch);
     for (size_t i = 0; i < n; i++) {
         if (fill(&jobs[i], runs[i], &d->scratch) < 0) {
-            ws->broken = d->any_broken = true; /* nobody would say that it may go on */
+            stream->broken = d->any_broken = true; /* no `writable` would follow */
             return PAWL_ENOMEM;
         }
         jobs[i].lease_until_us = until_us;
         pointers[i] = &jobs[i];
         runs[i]->at = at;
     }
-    pawl__v1__stream_jobs_response__init(&message);
-    pawl__v1__assignment__init(&assignment);
     assignment.jobs = pointers;
     assignment.n_jobs = n;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_ASSIGNMENT;
-    message.assignment = &assignment;
-    int rc = stream_send(ws, &message);
+    int rc = stream_send(stream, STREAM_MESSAGE(ASSIGNMENT, assignment, &assignment));
 
     if (rc == 0) {
         d->counters.jobs_assigned += n;

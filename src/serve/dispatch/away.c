@@ -1,7 +1,8 @@
 /*
- * away: jobs between servers. Those whose workers left (held_put), those that workers bring along (held_take), and
- * reports of jobs that another server claimed (job_held, then the coordinator's own settle). One transaction is under
- * way at a time, and what comes meanwhile shares the next: a thousand workers that come over at once cost a few.
+ * away: jobs between servers: jobs whose workers left (held_put), jobs that workers bring along
+ * (held_take), and reports of jobs that another server claimed (job_held, then the coordinator's
+ * settle). One transaction is under way at a time, and work that comes meanwhile shares the next: a
+ * thousand workers that come over at once cost a few transactions.
  */
 #include <stdlib.h>
 
@@ -31,16 +32,16 @@ void away_look_up(struct dispatch *d, struct lookup *lookup)
 static int64_t left_ms(const struct dispatch *d, const struct stream_run *run)
 {
     int64_t gone_ms = (dispatch_now_us() - run->seen_us) / US_PER_MS;
-    int64_t lease_ms = d->app->options->lease_ms;
+    int64_t lease_ms = d->options.lease_ms;
 
     return gone_ms < lease_ms ? lease_ms - gone_ms : 0;
 }
 
-/* Not at once: its worker may be back in a moment, or say that it never saw it. What it lost by its silence is
- * everybody's. Steady clock when that is over. */
+/* When a leaving run is written to pawl.held, by the steady clock. Not at once: the worker may
+ * come back, or say that the job never arrived. A run whose lease is over is due now. */
 static int64_t due_us(const struct dispatch *d, const struct stream_run *run)
 {
-    int64_t share_us = d->app->options->lease_ms * US_PER_MS / LINGER_SHARE;
+    int64_t share_us = d->options.lease_ms * US_PER_MS / LINGER_SHARE;
 
     if (d->draining)
         return 0;
@@ -52,10 +53,11 @@ static void on_lingered(uv_timer_t *timer)
     (void)timer; /* the turn that follows sends it */
 }
 
-/* Whether the first of them, and so any, is due; else somebody looks again when it is. */
+/* Whether the first leaving run is due, and so whether any is; otherwise the timer is set for
+ * it. */
 static bool any_due(struct dispatch *d)
 {
-    const struct list *leaving = streams_leaving(d->streams);
+    const struct list *leaving = &d->streams.leaving;
     int64_t wait_us;
 
     if (list_empty(leaving))
@@ -81,7 +83,7 @@ static bool add_leaving(struct dispatch *d, struct batch *batch)
 
     if (ids == NULL || ms == NULL || tokens == NULL || workers == NULL)
         return false;
-    LIST_FOREACH(link, streams_leaving(d->streams)) {
+    LIST_FOREACH(link, &d->streams.leaving) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
         if (n == RUNNING_MAX || due_us(d, run) > now_us)
@@ -98,29 +100,31 @@ static bool add_leaving(struct dispatch *d, struct batch *batch)
     return true;
 }
 
-/* A lease that is not over stands for them: what was left of it here, or their workers were heard by another server. */
+/* pawl.held has a lease for these runs that is not over: the rest of the lease here, or one that
+ * another server gave the worker. */
 static void mark_kept(struct dispatch *d, const PGresult *r)
 {
     for (int row = 0; row < PQntuples(r); row++) {
         int64_t id = held_put_row(r, row);
-        struct stream_run *run = streams_find(d->streams, id < 0 ? -id : id);
+        struct stream_run *run = streams_find(&d->streams, id < 0 ? -id : id);
 
         if (run == NULL || !run->on_its_way)
             continue;
         run->kept = id > 0;
-        if (id < 0) { /* somebody else holds it: it stays on the list, for the next time */
+        if (id < 0) { /* another transaction has the row: the run stays on the list */
             run->on_its_way = false;
             uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
         }
     }
 }
 
-/* Only those that are still on the list: others were reported meanwhile, and may be gone. r NULL: not committed. */
+/* Only runs that are still on the list: others were reported meanwhile and may be freed. r NULL:
+ * not committed. */
 static void on_put(struct dispatch *d, const PGresult *r)
 {
     if (r != NULL)
         mark_kept(d, r);
-    LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
+    LIST_FOREACH_SAFE(link, after, &d->streams.leaving) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
         if (!run->on_its_way)
@@ -132,10 +136,10 @@ static void on_put(struct dispatch *d, const PGresult *r)
 
         d->counters.jobs_left++;
         if (run->kept)
-            streams_left(d->streams, run);
+            streams_left(&d->streams, run);
         else
-            streams_lost(d->streams, run);
-        coordinator_let_go(d->app->coordinator, theirs);
+            streams_lost(&d->streams, run);
+        coordinator_let_go(d->coordinator, theirs);
     }
     dispatch_check_drained(d);
 }
@@ -157,13 +161,13 @@ static bool add_takes(struct dispatch *d, struct batch *batch)
             break;
         n += take->n;
         list_remove(&take->link);
-        list_push(&d->flying_takes, &take->link);
+        list_push(&d->sent_takes, &take->link);
     }
     jobs = arena_new_array(params->arena, n > 0 ? n : 1, struct held_job);
     if (jobs == NULL)
         return false;
     n = 0;
-    LIST_FOREACH(link, &d->flying_takes) {
+    LIST_FOREACH(link, &d->sent_takes) {
         struct take *take = LIST_ENTRY(link, struct take, link);
 
         for (size_t i = 0; i < take->n; i++) {
@@ -171,7 +175,7 @@ static bool add_takes(struct dispatch *d, struct batch *batch)
             jobs[n++] = take->jobs[i];
         }
     }
-    held_take_bind(params, jobs, n, d->app->options->lease_ms);
+    held_take_bind(params, jobs, n, d->options.lease_ms);
     return true;
 }
 
@@ -182,7 +186,7 @@ static void mark_taken(struct dispatch *d, const PGresult *r)
         bool cancelled;
 
         held_take_row(r, row, &item, &cancelled);
-        LIST_FOREACH(link, &d->flying_takes) {
+        LIST_FOREACH(link, &d->sent_takes) {
             struct take *take = LIST_ENTRY(link, struct take, link);
 
             if (item < take->n) {
@@ -196,8 +200,8 @@ static void mark_taken(struct dispatch *d, const PGresult *r)
 
 static void end_takes(struct dispatch *d, bool known)
 {
-    while (!list_empty(&d->flying_takes)) {
-        struct take *take = LIST_ENTRY(d->flying_takes.next, struct take, link);
+    while (!list_empty(&d->sent_takes)) {
+        struct take *take = LIST_ENTRY(d->sent_takes.next, struct take, link);
 
         list_remove(&take->link);
         if (take->done != NULL)
@@ -216,7 +220,7 @@ static bool add_lookups(struct dispatch *d, struct batch *batch)
         held != NULL ? arena_new_array(held->arena, BATCH_MAX, struct held_job) : NULL;
     size_t n = 0;
 
-    /* That a job was settled is answered only when it is sure to last. */
+    /* A report is answered as settled only when that commit is confirmed. */
     if (jobs == NULL || reported == NULL || batch_add(batch, STMT(tx_confirm)) == NULL)
         return false;
     while (n < BATCH_MAX && !list_empty(&d->lookups)) {
@@ -224,7 +228,7 @@ static bool add_lookups(struct dispatch *d, struct batch *batch)
 
         jobs[n++] = lookup->job;
         list_remove(&lookup->link);
-        list_push(&d->flying_lookups, &lookup->link);
+        list_push(&d->sent_lookups, &lookup->link);
     }
     job_held_bind(held, jobs, n);
     job_reported_bind(reported, jobs, n);
@@ -236,7 +240,8 @@ struct found {
     struct job_reported reported;
 };
 
-/* Held ones are adopted by the coordinator; false: no memory, and it is as if the database had said nothing. */
+/* The coordinator adopts the rows of job_held. False: no memory, handled as a database that did
+ * not answer. */
 static bool adopt(struct dispatch *d, const struct batch_end *end, size_t at, struct found *found)
 {
     const PGresult *r = end->results[at];
@@ -249,7 +254,7 @@ static bool adopt(struct dispatch *d, const struct batch_end *end, size_t at, st
     if (items != NULL && n > 0) {
         PGresult *taken = batch_take_result(end, at);
 
-        claim = coordinator_adopt(d->app->coordinator, taken);
+        claim = coordinator_adopt(d->coordinator, taken);
         if (claim == NULL)
             PQclear(taken);
     }
@@ -265,7 +270,7 @@ static void end_lookups(struct dispatch *d, const struct batch_end *end, size_t 
     bool known = end != NULL;
     struct found *found;
 
-    LIST_FOREACH(link, &d->flying_lookups) {
+    LIST_FOREACH(link, &d->sent_lookups) {
         (void)link;
         n++;
     }
@@ -278,8 +283,8 @@ static void end_lookups(struct dispatch *d, const struct batch_end *end, size_t 
         job_reported_row(end->results[at + 1], row, &item, &reported);
         found[item].reported = reported;
     }
-    for (size_t i = 0; !list_empty(&d->flying_lookups); i++) {
-        struct lookup *lookup = LIST_ENTRY(d->flying_lookups.next, struct lookup, link);
+    for (size_t i = 0; !list_empty(&d->sent_lookups); i++) {
+        struct lookup *lookup = LIST_ENTRY(d->sent_lookups.next, struct lookup, link);
 
         list_remove(&lookup->link);
         if (known && found[i].run != NULL)
@@ -300,70 +305,70 @@ static void on_ended(void *data, const struct batch_end *end)
     size_t at = 0;
     size_t take_at;
 
-    at += d->leaving_flies;
+    at += d->leaving_sent;
     take_at = at;
-    at += d->takes_fly;
-    d->flying = false;
+    at += d->takes_sent;
+    d->busy = false;
     if (!ok) {
         log_warn_err(
-            d->app->log, "held_take", end->err, LOG_STR("then", "those who wait are told"));
+            d->options.log, "held_take", end->err, LOG_STR("then", "those who wait are told"));
         uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
     }
-    if (d->leaving_flies) {
-        d->leaving_flies = false;
+    if (d->leaving_sent) {
+        d->leaving_sent = false;
         on_put(d, ok ? end->results[0] : NULL);
     }
-    if (d->takes_fly) {
-        d->takes_fly = false;
+    if (d->takes_sent) {
+        d->takes_sent = false;
         if (ok)
             mark_taken(d, end->results[take_at]);
         end_takes(d, ok);
     }
-    if (d->lookups_fly) {
-        d->lookups_fly = false;
+    if (d->lookups_sent) {
+        d->lookups_sent = false;
         end_lookups(d, ok ? end : NULL, at);
     }
 }
 
 static bool fill(struct dispatch *d, struct batch *batch)
 {
-    d->leaving_flies = any_due(d);
-    d->takes_fly = !list_empty(&d->takes);
-    d->lookups_fly = !list_empty(&d->lookups);
-    return (!d->leaving_flies || add_leaving(d, batch)) && (!d->takes_fly || add_takes(d, batch)) &&
-           (!d->lookups_fly || add_lookups(d, batch));
+    d->leaving_sent = any_due(d);
+    d->takes_sent = !list_empty(&d->takes);
+    d->lookups_sent = !list_empty(&d->lookups);
+    return (!d->leaving_sent || add_leaving(d, batch)) && (!d->takes_sent || add_takes(d, batch)) &&
+           (!d->lookups_sent || add_lookups(d, batch));
 }
 
 void away_turn(struct dispatch *d)
 {
     struct batch *batch;
 
-    if (d->flying || uv_is_active((uv_handle_t *)&d->retry))
+    if (d->busy || uv_is_active((uv_handle_t *)&d->retry))
         return;
     if (list_empty(&d->takes) && list_empty(&d->lookups) && !any_due(d))
         return;
     batch = batch_new(d->conn);
     if (batch == NULL || !fill(d, batch)) {
-        /* No memory: those who wait are told, and the others wait on. */
+        /* No memory: calls that wait are told, leaving runs wait on. */
         batch_free(batch);
-        d->leaving_flies = d->takes_fly = d->lookups_fly = false;
+        d->leaving_sent = d->takes_sent = d->lookups_sent = false;
         end_takes(d, false);
         end_lookups(d, NULL, 0);
         uv_timer_start(&d->retry, on_retry, RETRY_MS, 0);
         return;
     }
-    d->flying = true;
+    d->busy = true;
     batch_submit(batch, DISPATCH_DEADLINE_MS, on_ended, d);
 }
 
 void away_deinit(struct dispatch *d)
 {
-    list_splice(&d->flying_takes, &d->takes);
-    LIST_FOREACH_SAFE(link, after, &d->flying_takes) {
+    list_splice(&d->sent_takes, &d->takes);
+    LIST_FOREACH_SAFE(link, after, &d->sent_takes) {
         take_free(LIST_ENTRY(link, struct take, link));
     }
-    list_splice(&d->flying_lookups, &d->lookups);
-    LIST_FOREACH_SAFE(at, next, &d->flying_lookups) {
+    list_splice(&d->sent_lookups, &d->lookups);
+    LIST_FOREACH_SAFE(at, next, &d->sent_lookups) {
         free(LIST_ENTRY(at, struct lookup, link));
     }
 }

@@ -1,5 +1,6 @@
-/* beat: Heartbeat. Leases of runs here are kept in memory, and the coordinator renews their claims; those of other
- * servers' claims are renewed in the database, those of many workers in one statement. */
+/* beat: Heartbeat. The leases of runs here are in memory, and the coordinator renews their
+ * claims. Leases of jobs that other servers claimed are renewed in the database, those of many
+ * workers in one statement. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ struct beat {
     struct dispatch *d;
     struct rpc_call *call;
     struct take *take; /* under way; NULL: none */
-    int64_t *lost;     /* owned, like what follows */
+    int64_t *lost;     /* owned, like the next */
     int64_t *cancelled;
     size_t n_lost;
     size_t n_cancelled;
@@ -71,9 +72,8 @@ static void beat_free(struct beat *beat)
 
 static void answer(struct beat *beat)
 {
-    Response response;
+    Response response = PAWL__V1__HEARTBEAT_RESPONSE__INIT;
 
-    pawl__v1__heartbeat_response__init(&response);
     response.lease_until_us = lease_until_us(beat->d);
     response.lost_job_ids = beat->lost;
     response.n_lost_job_ids = beat->n_lost;
@@ -83,17 +83,14 @@ static void answer(struct beat *beat)
     beat_free(beat);
 }
 
-/* The stream here of the worker who says this; NULL: it is elsewhere. */
+/* The stream of this worker at this server; NULL: its stream is elsewhere. */
 static struct stream *stream_of(const struct beat *beat, const struct take *take)
 {
     const void *client = rpc_call_client(beat->call);
     struct stream *stream = NULL;
 
-    while ((stream = streams_next(beat->d->streams, stream)) != NULL) {
-        const struct worker_stream *ws = streams_data(stream);
-
-        if (strcmp(streams_worker(stream), take->worker) == 0 &&
-            rpc_call_client(ws->call) == client)
+    while ((stream = streams_next(&beat->d->streams, stream)) != NULL) {
+        if (strcmp(stream->worker, take->worker) == 0 && stream->client == client)
             break;
     }
     return stream;
@@ -118,14 +115,15 @@ static void on_taken(struct take *take, bool known)
         if (take->answers[i] == TAKE_LOST) {
             struct stream_run *run = dispatch_find(beat->d, job->id, &job->ticket);
 
-            if (run != NULL && run->place == PLACE_AWAY)
-                streams_forget_away(beat->d->streams, run);
+            if (run != NULL && run->state == RUN_AWAY)
+                streams_forget_away(&beat->d->streams, run);
             beat->lost[beat->n_lost++] = job->id;
             continue;
         }
-        /* It takes a credit where its worker has its stream. It was forgotten there when heartbeats went elsewhere for a lease. */
-        if (stream != NULL && streams_find(beat->d->streams, job->id) == NULL)
-            streams_add_away(beat->d->streams, job->id, stream, job->ticket.bytes);
+        /* The job takes a credit of its worker's stream. That was forgotten here when the
+         * heartbeats of a whole lease went to another server. */
+        if (stream != NULL && streams_find(&beat->d->streams, job->id) == NULL)
+            streams_add_away(&beat->d->streams, job->id, stream, &job->ticket);
         if (take->answers[i] == TAKE_CANCELLED)
             beat->cancelled[beat->n_cancelled++] = job->id;
     }
@@ -144,19 +142,19 @@ static void on_gone(struct rpc_call *call, void *data)
 
 static const struct rpc_call_ops beat_ops = {.gone = on_gone};
 
-/* One that is here: true. */
+/* True: the run is here, and its sign of life is noted. */
 static bool
 note_alive(struct beat *beat, const Pawl__V1__RunningJob *job, const struct ticket *ticket)
 {
     struct stream_run *run = dispatch_find(beat->d, job->job_id, ticket);
 
-    if (run != NULL && run->place == PLACE_AWAY)
-        run->seen_us = dispatch_now_us(); /* whether it holds is for the database to say */
+    if (run != NULL && run->state == RUN_AWAY)
+        run->seen_us = dispatch_now_us(); /* the database decides whether the lease holds */
     if (run != NULL)
         run->named = beat->d->naming;
-    if (run == NULL || run->place == PLACE_AWAY || (run->place == PLACE_LEAVING && run->on_its_way))
+    if (run == NULL || run->state == RUN_AWAY || (run->state == RUN_LEAVING && run->on_its_way))
         return false;
-    if (run->place != PLACE_REPORTED && !coordinator_holds(run->run)) {
+    if (run->state != RUN_REPORTED && !coordinator_holds(run->run)) {
         beat->lost[beat->n_lost++] = job->job_id;
         return true;
     }
@@ -185,8 +183,8 @@ note_progress(struct beat *beat, struct take *take, const Pawl__V1__JobProgress 
     if (len > PROGRESS_MAX)
         text[text_whole(text, PROGRESS_MAX)] = '\0';
     run = dispatch_find(beat->d, progress->job_id, &ticket);
-    if (run != NULL && run->place == PLACE_SENT) {
-        coordinator_note(beat->d->app->coordinator, run->run, text);
+    if (run != NULL && run->state == RUN_SENT) {
+        coordinator_note(beat->d->coordinator, run->run, text);
         return;
     }
     for (size_t i = 0; i < take->n; i++) {
@@ -217,7 +215,7 @@ void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *message, vo
     struct dispatch *d = data;
     const Request *request = (const Request *)(const void *)message;
 
-    if (!auth_allows(api_auth(d->app->api), call, AUTH_WORK, NULL) || dispatch_refuses(d, call) ||
+    if (!auth_allows(d->auth, call, AUTH_WORK, NULL) || dispatch_refuses(d, call) ||
         !dispatch_worker_id_ok(call, request->worker_id))
         return;
     if (request->n_running > RUNNING_MAX || request->n_progress > RUNNING_MAX) {
@@ -242,7 +240,7 @@ void handle_heartbeat(struct rpc_call *call, const ProtobufCMessage *message, vo
         else if (!note_alive(beat, request->running[i], &ticket))
             take_add(take, request->running[i]->job_id, &ticket);
     }
-    if (request->left_stream) /* else an assignment may have crossed it */
+    if (request->left_stream) /* otherwise an assignment may be on its way */
         dispatch_all_named(d, request->worker_id, rpc_call_client(call));
     for (size_t i = 0; i < request->n_progress; i++)
         note_progress(beat, take, request->progress[i]);

@@ -1,4 +1,4 @@
-/* dispatch: its life, from new to free, and its numbers. */
+/* dispatch: life from new to free, and metrics. */
 #include "serve/dispatch/dispatch.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "store/statements.h"
 
 #define TICK_MS           1000
-#define LEAVE_MS          5000 /* after the last stream, for leases to be written */
+#define LEAVE_MS          5000 /* after the last stream, to write leases to pawl.held */
 #define SCRATCH_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
 /* ── what the parts share ── */
@@ -25,18 +25,18 @@ bool ticket_read(const ProtobufCBinaryData *token, struct ticket *ret_ticket)
 struct stream_run *
 dispatch_find(const struct dispatch *d, int64_t job_id, const struct ticket *ticket)
 {
-    struct stream_run *run = streams_find(d->streams, job_id);
+    struct stream_run *run = streams_find(&d->streams, job_id);
 
-    /* What was never sent has no ticket: a row of zeros is none. */
-    if (run == NULL || (run->place == PLACE_FRESH && run->steps == 0) ||
-        memcmp(run->ticket, ticket->bytes, sizeof(run->ticket)) != 0)
+    /* A run that was never sent has no ticket: a row of zeros must not match. */
+    if (run == NULL || (run->state == RUN_FRESH && run->steps == 0) ||
+        memcmp(&run->ticket, ticket, sizeof(*ticket)) != 0)
         return NULL;
     return run;
 }
 
 bool dispatch_refuses(struct dispatch *d, struct rpc_call *call)
 {
-    if (d->app->state < SERVE_SETTLING)
+    if (!d->stopped)
         return false;
     rpc_end(call, RPC_UNAVAILABLE, "the server stops; send it to another one");
     return true;
@@ -59,44 +59,17 @@ bool dispatch_worker_id_ok(struct rpc_call *call, const char *worker_id)
 
 void dispatch_all_named(struct dispatch *d, const char *worker, const void *client)
 {
-    LIST_FOREACH_SAFE(link, after, streams_leaving(d->streams)) {
+    LIST_FOREACH_SAFE(link, after, &d->streams.leaving) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, link);
 
-        /* One that is still on a stream has arrived, long since: only nothing was heard of it. */
+        /* A run that is still on a stream has arrived long ago, and is only silent. */
         if (run->stream == NULL && !run->on_its_way && run->named != d->naming &&
             run->worker != NULL && run->client == client && strcmp(run->worker, worker) == 0)
-            streams_never_arrived(d->streams, run);
+            streams_never_arrived(&d->streams, run);
     }
 }
 
 /* ── making ── */
-
-static int
-set_source(void *data, size_t source, const char *queue, const char *const *kinds, size_t n_kinds)
-{
-    struct dispatch *d = data;
-
-    return coordinator_set_source(d->app->coordinator, source, queue, kinds, n_kinds);
-}
-
-static void look(void *data, size_t source)
-{
-    struct dispatch *d = data;
-
-    coordinator_wake_source(d->app->coordinator, source);
-}
-
-static bool is_empty(void *data, size_t source)
-{
-    struct dispatch *d = data;
-
-    return coordinator_source_empty(d->app->coordinator, source);
-}
-
-static void on_leaving(void *data)
-{
-    (void)data; /* the turn that follows sends it */
-}
 
 static void on_notify(void *data, const char *channel, const char *payload)
 {
@@ -108,32 +81,28 @@ static void on_state(void *data, enum conn_state state, const struct pawl_err *e
     struct dispatch *d = data;
 
     (void)err;
-    /* Without LISTEN nobody else says so. */
+    /* Notifications before LISTEN are lost, so the wishes are read once. */
     if (state == CONN_READY)
         wish_on_notify(d, NULL, NULL);
 }
 
-/* Streams that nothing can be sent on; those that were to end when nothing is due; and, when the server stops, those of workers that
- * have nothing left. */
+/* Ends streams on which nothing can be sent, until_empty streams for which nothing is due, and,
+ * when the server stops, streams of workers that have no job. */
 static void end_idle(struct dispatch *d)
 {
-    struct stream *stream = streams_next(d->streams, NULL);
+    struct stream *stream = streams_next(&d->streams, NULL);
 
     while (stream != NULL) {
-        struct stream *next = streams_next(d->streams, stream);
-        struct stream_view view;
+        struct stream *next = streams_next(&d->streams, stream);
 
-        struct worker_stream *ws = streams_data(stream);
-
-        streams_view(stream, &view);
-        if (ws->broken)
+        if (stream->broken)
             stream_end(
-                ws, RPC_RESOURCE_EXHAUSTED, "no memory for what was to be sent; connect again");
-        else if (d->draining && view.held == 0 && ws->take == NULL)
-            stream_end(ws, RPC_OK, NULL);
+                stream, RPC_RESOURCE_EXHAUSTED, "no memory for what was to be sent; connect again");
+        else if (d->draining && stream->used == 0 && stream->take == NULL)
+            stream_end(stream, RPC_OK, NULL);
         else if (streams_is_over(stream)) {
-            stream_tell_drain(ws, "nothing is due", false);
-            stream_end(ws, RPC_OK, NULL);
+            stream_tell_drain(stream, "nothing is due", false);
+            stream_end(stream, RPC_OK, NULL);
         }
         stream = next;
     }
@@ -153,8 +122,8 @@ static void on_pace(uv_timer_t *timer)
 {
     struct dispatch *d = timer->data;
 
-    streams_pace(d->streams);
-    if (!streams_paced(d->streams))
+    streams_pace(&d->streams);
+    if (d->streams.n_paced == 0)
         uv_timer_stop(timer);
 }
 
@@ -168,7 +137,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct dispatch *d = timer->data;
 
-    streams_tick(d->streams);
+    streams_tick(&d->streams);
     wish_tick(d);
 }
 
@@ -197,74 +166,66 @@ static void init_parts(struct dispatch *d)
     uuid_format(&id, d->server_id);
     list_init(&d->takes);
     list_init(&d->lookups);
-    list_init(&d->flying_takes);
-    list_init(&d->flying_lookups);
+    list_init(&d->sent_takes);
+    list_init(&d->sent_lookups);
     arena_init(&d->scratch, SCRATCH_BYTES_MAX);
     map_init(&d->wishes, 10000);
     d->service = (struct rpc_service){.name = "pawl.v1.WorkerService",
                                       .methods = methods,
                                       .n_methods = sizeof(methods) / sizeof(*methods),
                                       .data = d};
-    uv_timer_init(d->app->loop, &d->tick);
-    uv_timer_init(d->app->loop, &d->pace);
-    uv_timer_init(d->app->loop, &d->retry);
-    uv_timer_init(d->app->loop, &d->linger);
-    uv_prepare_init(d->app->loop, &d->turn);
+    uv_timer_init(d->options.loop, &d->tick);
+    uv_timer_init(d->options.loop, &d->pace);
+    uv_timer_init(d->options.loop, &d->retry);
+    uv_timer_init(d->options.loop, &d->linger);
+    uv_prepare_init(d->options.loop, &d->turn);
     d->tick.data = d->pace.data = d->retry.data = d->linger.data = d->turn.data = d;
 }
 
-int dispatch_new(struct serve_app *app, struct dispatch **ret_dispatch, struct pawl_err *err)
+int dispatch_new(const struct dispatch_options *options,
+                 struct dispatch **ret_dispatch,
+                 struct pawl_err *err)
 {
     struct dispatch *d = calloc(1, sizeof(*d));
 
     if (d == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
-    d->app = app;
+    d->options = *options;
     d->recent = calloc(RECENT_MAX, sizeof(*d->recent));
-    d->streams = streams_new(&(struct streams_options){.clock = &clock_system,
-                                                       .log = app->log,
-                                                       .lease_ms = app->options->lease_ms,
-                                                       .set_source = set_source,
-                                                       .look = look,
-                                                       .empty = is_empty,
-                                                       .assign = stream_assign,
-                                                       .left = stream_left,
-                                                       .stop = stream_stop_run,
-                                                       .leaving = on_leaving,
-                                                       .settled = report_settled,
-                                                       .forget = report_forget,
-                                                       .data = d});
-    d->conn = conn_new(app->loop,
-                       &(struct conn_options){.target = app->target,
+    streams_init(&d->streams, d, &clock_system);
+    d->conn = conn_new(options->loop,
+                       &(struct conn_options){.target = options->target,
                                               .name = "serve",
                                               .clock = &clock_system,
-                                              .log = app->log,
-                                              .unprepared = app->options->unprepared,
-                                              .primary = &app->primary,
+                                              .log = options->log,
+                                              .unprepared = options->unprepared,
+                                              .primary = options->primary,
                                               .session = STMT(session),
                                               .on_state = on_state,
                                               .on_notify = on_notify,
                                               .data = d});
-    if (d->recent == NULL || d->streams == NULL || d->conn == NULL)
+    if (d->recent == NULL || d->conn == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory"); /* the process ends */
     init_parts(d);
-    if (!app->options->unprepared)
+    if (!options->unprepared)
         conn_listen(d->conn, STMT(listen_serve));
     *ret_dispatch = d;
-    int rc = rpc_register(server_rpc(app->server), &d->service, err);
+    int rc = rpc_register(transport_rpc(options->transport), &d->service, err);
 
-    if (rc == 0 && server_add_metrics(app->server, metrics, d) < 0)
+    if (rc == 0 && transport_add_metrics(options->transport, metrics, d) < 0)
         rc = err_set(err, PAWL_ELIMIT, "too many metrics");
     return rc;
 }
 
 struct hands *dispatch_hands(struct dispatch *d)
 {
-    return streams_hands(d->streams);
+    return &d->streams.hands;
 }
 
-void dispatch_start(struct dispatch *d)
+void dispatch_start(struct dispatch *d, struct coordinator *coordinator, struct auth *auth)
 {
+    d->coordinator = coordinator;
+    d->auth = auth;
     conn_start(d->conn);
     uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
     uv_prepare_start(&d->turn, on_turn);
@@ -277,15 +238,21 @@ bool dispatch_connected(const struct dispatch *d)
 
 /* ── the end ── */
 
-void dispatch_check_drained(struct dispatch *d)
+static void tell_drained(struct dispatch *d)
 {
     void (*drained)(void *data) = d->drained;
 
-    if (drained == NULL || streams_count(d->streams) > 0 ||
-        !list_empty(streams_leaving(d->streams)) || d->leaving_flies)
-        return;
     d->drained = NULL;
-    drained(d->drained_data);
+    d->stopped = true;
+    if (drained != NULL)
+        drained(d->drained_data);
+}
+
+void dispatch_check_drained(struct dispatch *d)
+{
+    if (d->drained != NULL && d->streams.n == 0 && list_empty(&d->streams.leaving) &&
+        !d->leaving_sent)
+        tell_drained(d);
 }
 
 static void end_all(struct dispatch *d)
@@ -293,19 +260,14 @@ static void end_all(struct dispatch *d)
     struct stream *stream;
 
     d->cutting = true;
-    while ((stream = streams_next(d->streams, NULL)) != NULL)
-        stream_end(streams_data(stream), RPC_UNAVAILABLE, "the server stops; connect again");
+    while ((stream = streams_next(&d->streams, NULL)) != NULL)
+        stream_end(stream, RPC_UNAVAILABLE, "the server stops; connect again");
 }
 
-/* The database is away: what left is left to the leases of its claims. */
+/* The database is away: jobs that left keep the leases of their claims. */
 static void on_left_too_late(uv_timer_t *timer)
 {
-    struct dispatch *d = timer->data;
-    void (*drained)(void *data) = d->drained;
-
-    d->drained = NULL;
-    if (drained != NULL)
-        drained(d->drained_data);
+    tell_drained(timer->data);
 }
 
 static void on_grace_over(uv_timer_t *timer)
@@ -322,9 +284,9 @@ void dispatch_drain(struct dispatch *d, int64_t grace_ms, void (*drained)(void *
     d->grace_ms = grace_ms;
     d->drained = drained;
     d->drained_data = data;
-    while ((stream = streams_next(d->streams, stream)) != NULL)
-        stream_tell_drain(streams_data(stream), "the server stops", true);
-    /* The tick is not needed any more: what expires now expires in the database. */
+    while ((stream = streams_next(&d->streams, stream)) != NULL)
+        stream_tell_drain(stream, "the server stops", true);
+    /* Runs are not checked any more: from now on leases expire in the database. */
     uv_timer_start(&d->tick, on_grace_over, (uint64_t)grace_ms, 0);
     dispatch_check_drained(d);
 }
@@ -332,6 +294,7 @@ void dispatch_drain(struct dispatch *d, int64_t grace_ms, void (*drained)(void *
 void dispatch_cut(struct dispatch *d)
 {
     d->drained = NULL;
+    d->stopped = true;
     end_all(d);
 }
 
@@ -370,7 +333,7 @@ void dispatch_free(struct dispatch *d)
         return;
     away_deinit(d);
     wish_deinit(d);
-    streams_free(d->streams);
+    streams_deinit(&d->streams);
     arena_deinit(&d->scratch);
     free(d->recent);
     free(d);
@@ -383,19 +346,17 @@ void dispatch_workers(void *data, api_worker_fn *fn, void *fn_data)
     const struct dispatch *d = data;
     struct stream *stream = NULL;
 
-    while ((stream = streams_next(d->streams, stream)) != NULL) {
+    while ((stream = streams_next(&d->streams, stream)) != NULL) {
         Pawl__V1__WorkerStats worker;
-        struct stream_view view;
 
-        streams_view(stream, &view);
         pawl__v1__worker_stats__init(&worker);
-        worker.worker_id = unconst(view.worker);
-        worker.worker_name = unconst(view.name);
-        worker.credits = view.credits;
-        worker.running = view.held;
-        worker.ended = view.ended;
-        worker.draining = view.draining;
-        worker.connected_at_us = ((const struct worker_stream *)view.data)->since_us;
+        worker.worker_id = unconst(stream->worker);
+        worker.worker_name = unconst(stream->name);
+        worker.credits = stream->credits;
+        worker.running = stream->used;
+        worker.ended = stream->ended;
+        worker.draining = stream->draining;
+        worker.connected_at_us = stream->since_us;
         fn(fn_data, &worker);
     }
 }
@@ -406,48 +367,34 @@ static void coordinator_metrics(struct buf *out, const struct coordinator *c)
     struct coordinator_gauges gauges;
 
     coordinator_gauges(c, &gauges);
-#define COUNTER(name, what)                                              \
-    metrics_family(out, "pawl_engine_" #name "_total", "counter", what); \
-    metrics_int(out, "pawl_engine_" #name "_total", NULL, (int64_t)stats->name);
-#define GAUGE(name, what)                                     \
-    metrics_family(out, "pawl_engine_" #name, "gauge", what); \
-    metrics_int(out, "pawl_engine_" #name, NULL, gauges.name);
+#define COUNTER(name, what) metrics_counter(out, "pawl_engine_" #name "_total", what, stats->name);
+#define GAUGE(name, what)   metrics_gauge(out, "pawl_engine_" #name, what, gauges.name);
     COORDINATOR_COUNTERS(COUNTER)
     COORDINATOR_GAUGES(GAUGE)
 #undef COUNTER
 #undef GAUGE
 }
 
-static void gauge(struct buf *out, const char *name, const char *what, int64_t value)
-{
-    metrics_family(out, name, "gauge", what);
-    metrics_int(out, name, NULL, value);
-}
-
 static void metrics(struct buf *out, void *data)
 {
     const struct dispatch *d = data;
     struct stream *stream = NULL;
-    int64_t credits = 0, held = 0, draining = 0;
+    int64_t credits = 0, used = 0, draining = 0;
 
-    while ((stream = streams_next(d->streams, stream)) != NULL) {
-        struct stream_view view;
-
-        streams_view(stream, &view);
-        credits += view.credits;
-        held += view.held;
-        draining += view.draining;
+    while ((stream = streams_next(&d->streams, stream)) != NULL) {
+        credits += stream->credits;
+        used += stream->used;
+        draining += stream->draining;
     }
-    gauge(
-        out, "pawl_workers", "Workers whose streams are open.", (int64_t)streams_count(d->streams));
-    gauge(out, "pawl_workers_draining", "Of these, workers that get no more jobs.", draining);
-    gauge(out, "pawl_worker_credits", "Jobs that workers may hold at once.", credits);
-    gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", held);
-#define COUNTER(name, what)                                              \
-    metrics_family(out, "pawl_worker_" #name "_total", "counter", what); \
-    metrics_int(out, "pawl_worker_" #name "_total", NULL, (int64_t)d->counters.name);
+    metrics_gauge(out, "pawl_workers", "Workers whose streams are open.", (int64_t)d->streams.n);
+    metrics_gauge(
+        out, "pawl_workers_draining", "Of these, workers that get no more jobs.", draining);
+    metrics_gauge(out, "pawl_worker_credits", "Jobs that workers may hold at once.", credits);
+    metrics_gauge(out, "pawl_worker_jobs", "Jobs that workers hold.", used);
+#define COUNTER(name, what) \
+    metrics_counter(out, "pawl_worker_" #name "_total", what, d->counters.name);
     DISPATCH_COUNTERS(COUNTER)
 #undef COUNTER
-    if (d->app->coordinator != NULL)
-        coordinator_metrics(out, d->app->coordinator);
+    if (d->coordinator != NULL)
+        coordinator_metrics(out, d->coordinator);
 }

@@ -1,4 +1,4 @@
-/* outcome: from a report to an outcome. Everything is borrowed from the report and the arena. */
+/* outcome: from a report to an outcome, which borrows from the report and the arena. */
 #include "base/buf.h"
 #include "core/machine.h"
 #include "serve/dispatch/dispatch_internal.h"
@@ -13,7 +13,7 @@ static int check_delay(int64_t ms, struct pawl_err *err)
         err, PAWL_EINVAL, "a time of %lld ms is not between 0 and ten years", (long long)ms);
 }
 
-/* The state stays as it is unless another one is given. */
+/* Without data the machine keeps its state. */
 static void set_state(struct going_on *on, const ProtobufCBinaryData *data)
 {
     if (data->len > 0) {

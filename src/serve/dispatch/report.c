@@ -1,7 +1,8 @@
 /*
- * report: ReportResult. Each report is for a run here, for one that another server claimed, or for nothing any more. The
- * call is answered when all its outcomes are committed, or known to count for nothing. Conserved: each item is closed
- * exactly once; an item that waits is on the list of one run, or in one lookup.
+ * report: ReportResult. Each report is for a run here, for a job that another server claimed, or
+ * for no claim any more. The call is answered when each outcome is committed or known to have no
+ * effect. Conserved: each item is closed exactly once; an item that waits is on the list of one
+ * run, or in one lookup.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,18 @@
 typedef Pawl__V1__ReportResultRequest Request;
 typedef Pawl__V1__ReportResultResponse Response;
 
-/* Those who wait for what becomes of a run. */
+/* The contract's names, shorter. */
+#define ITEM_INVALID   PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID
+#define ITEM_NOT_FOUND PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND
+#define ITEM_OK        PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK
+#define ITEM_RETRY     PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY
+#define ITEM_STALE     PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE
+#define NO_STATE       PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED
+
+/* The reports that wait until a run is settled. */
 struct waiters {
     struct list items;
-    char *shown; /* owned: what the run's machine points to */
+    char *shown; /* owned: machine.shown of an adopted run */
 };
 
 /* ── answering ── */
@@ -32,9 +41,8 @@ static void reply(struct report_call *owner)
     size_t n = owner->n;
     Pawl__V1__ReportAnswer *answers = calloc(n + 1, sizeof(*answers));
     Pawl__V1__ReportAnswer **pointers = calloc(n + 1, sizeof(Pawl__V1__ReportAnswer *));
-    Response response;
+    Response response = PAWL__V1__REPORT_RESULT_RESPONSE__INIT;
 
-    pawl__v1__report_result_response__init(&response);
     for (size_t i = 0; answers != NULL && pointers != NULL && i < n; i++) {
         pawl__v1__report_answer__init(&answers[i]);
         answers[i].job_id = owner->request->reports[i]->job_id;
@@ -54,7 +62,7 @@ static void reply(struct report_call *owner)
     call_free(owner);
 }
 
-/* Known now. Replies when it was the last. */
+/* The answer is known. Replies when the item was the last. */
 static void item_close(struct report_item *item,
                        Pawl__V1__ItemStatus status,
                        Pawl__V1__JobState state,
@@ -68,7 +76,7 @@ static void item_close(struct report_item *item,
     item->error = error != NULL ? strdup(error) : NULL;
     item->open = false;
     item->lookup = NULL;
-    owner->d->counters.reports_stale += status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE;
+    owner->d->counters.reports_stale += status == ITEM_STALE;
     if (--owner->n_open == 0)
         reply(owner);
 }
@@ -77,9 +85,8 @@ static Pawl__V1__JobState state_of(const char *text)
 {
     enum job_state state;
 
-    return text != NULL && job_state_parse(text, &state) == 0
-               ? (Pawl__V1__JobState)state
-               : PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED;
+    return text != NULL && job_state_parse(text, &state) == 0 ? (Pawl__V1__JobState)state
+                                                              : NO_STATE;
 }
 
 static struct recent *recent_of(struct dispatch *d, int64_t job_id)
@@ -87,25 +94,20 @@ static struct recent *recent_of(struct dispatch *d, int64_t job_id)
     return &d->recent[(uint64_t)job_id & (RECENT_MAX - 1)];
 }
 
-static void remember(struct dispatch *d,
-                     const struct stream_run *run,
-                     Pawl__V1__ItemStatus status,
-                     Pawl__V1__JobState state)
+static void remember(struct dispatch *d, const struct stream_run *run, Pawl__V1__JobState state)
 {
     struct recent *recent = recent_of(d, run->job_id);
 
     recent->job_id = run->job_id;
-    memcpy(recent->ticket.bytes, run->ticket, sizeof(run->ticket));
-    recent->status = status;
+    recent->ticket = run->ticket;
     recent->state = state;
 }
 
-void report_forget(void *data, struct stream_run *run)
+void report_forget(struct stream_run *run)
 {
-    struct waiters *waiters = run->data;
+    struct waiters *waiters = run->waiters;
 
-    (void)data;
-    run->data = NULL;
+    run->waiters = NULL;
     if (waiters != NULL)
         free(waiters->shown);
     free(waiters);
@@ -115,14 +117,14 @@ void report_forget(void *data, struct stream_run *run)
 
 static bool wait_for(struct stream_run *run, struct report_item *item)
 {
-    struct waiters *waiters = run->data;
+    struct waiters *waiters = run->waiters;
 
     if (waiters == NULL) {
         waiters = calloc(1, sizeof(*waiters));
         if (waiters == NULL)
             return false;
         list_init(&waiters->items);
-        run->data = waiters;
+        run->waiters = waiters;
     }
     list_push(&waiters->items, &item->link);
     return true;
@@ -130,11 +132,7 @@ static bool wait_for(struct stream_run *run, struct report_item *item)
 
 static void close_err(struct report_item *item, const struct pawl_err *err)
 {
-    item_close(item,
-               err->code == PAWL_ENOMEM ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY
-                                        : PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID,
-               PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
-               err->message);
+    item_close(item, err->code == PAWL_ENOMEM ? ITEM_RETRY : ITEM_INVALID, NO_STATE, err->message);
 }
 
 static void close_no_memory(struct report_item *item)
@@ -145,7 +143,8 @@ static void close_no_memory(struct report_item *item)
     close_err(item, &err);
 }
 
-/* A worker's token may be for some queues only; so are the children of what it runs. */
+/* A worker's token may be for some queues only; then the children of its jobs must be in these
+ * queues, too. */
 static bool may_spawn(const struct dispatch *d,
                       const struct report_item *item,
                       const char *queue,
@@ -157,7 +156,7 @@ static bool may_spawn(const struct dispatch *d,
     for (size_t i = 0; on != NULL && i < on->n_children; i++) {
         const char *other = on->children[i].queue;
 
-        if (strcmp(other, queue) == 0 || auth_sees(api_auth(d->app->api), item->owner->call, other))
+        if (strcmp(other, queue) == 0 || auth_sees(d->auth, item->owner->call, other))
             continue;
         err_set(err, PAWL_EDENIED, "the access token is not for queue %s of a child", other);
         return false;
@@ -173,7 +172,7 @@ static void report_run(struct dispatch *d,
     struct outcome outcome;
     struct pawl_err err = {0};
 
-    if (run->place == PLACE_REPORTED || run->place == PLACE_FRESH) {
+    if (run->state == RUN_REPORTED || run->state == RUN_FRESH) {
         d->counters.reports_again++;
         if (!wait_for(run, item))
             close_no_memory(item);
@@ -189,7 +188,7 @@ static void report_run(struct dispatch *d,
         close_no_memory(item);
         return;
     }
-    streams_report(d->streams, run, &outcome);
+    streams_report(&d->streams, run, &outcome);
 }
 
 /* ── runs elsewhere ── */
@@ -212,34 +211,29 @@ static void look_up(struct dispatch *d, struct report_item *item, const struct t
 }
 
 /*
- * One without an effect is asked for once more: the same outcome may have been committed before, by a server that did not live to
- * say so.
+ * A report without an effect is looked up once more: a server that ended before it answered may
+ * have committed the same outcome.
  */
-void report_settled(void *data, struct stream_run *run, const char *state, bool unsure)
+void report_settled(struct dispatch *d, struct stream_run *run, const char *state)
 {
-    struct dispatch *d = data;
-    struct waiters *waiters = run->data;
+    struct waiters *waiters = run->waiters;
 
-    (void)unsure;
     if (waiters == NULL)
-        return; /* released by us */
+        return; /* the server released the run */
     if (state != NULL)
-        remember(d, run, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(state));
-    run->data = NULL;
+        remember(d, run, state_of(state));
+    run->waiters = NULL;
     while (!list_empty(&waiters->items)) {
         struct report_item *item = LIST_ENTRY(waiters->items.next, struct report_item, link);
-        struct ticket ticket;
 
         list_remove(&item->link);
-        memcpy(ticket.bytes, run->ticket, sizeof(ticket.bytes));
         if (state == NULL && !item->again) {
             item->again = true;
-            look_up(d, item, &ticket);
+            look_up(d, item, &run->ticket);
             continue;
         }
         item_close(item,
-                   state != NULL ? PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK
-                                 : PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
+                   state != NULL ? ITEM_OK : ITEM_STALE,
                    state_of(state),
                    state != NULL ? NULL : "the claim was lost before the outcome came");
     }
@@ -247,7 +241,7 @@ void report_settled(void *data, struct stream_run *run, const char *state, bool 
     free(waiters);
 }
 
-/* The ids of the signals that the step was shown, as the worker says; it knows best. */
+/* The ids of the signals that the step was shown, as the worker names them. */
 static int show(struct run *run, const Pawl__V1__Report *report, struct waiters *waiters)
 {
     struct machine *machine = (struct machine *)(uintptr_t)run->job.machine;
@@ -256,7 +250,7 @@ static int show(struct run *run, const Pawl__V1__Report *report, struct waiters 
     if (machine == NULL)
         return 0;
     machine->shown = NULL;
-    machine->seen = 0; /* whatever came: it is looked at once more */
+    machine->seen = 0; /* so that signals that came since are looked at */
     if (report->n_signal_ids == 0)
         return 0;
     buf_init(&out, 64 * 1024);
@@ -271,15 +265,15 @@ static int show(struct run *run, const Pawl__V1__Report *report, struct waiters 
     return 0;
 }
 
-/* Adopted, so it must be finished, whatever happens. */
+/* An adopted run must be finished in any case. */
 static void finish_adopted(struct dispatch *d, struct run *run, const struct outcome *outcome)
 {
-    struct hands *hands = streams_hands(d->streams);
+    struct hands *hands = &d->streams.hands;
 
     hands->finished(hands->finished_data, run, outcome);
 }
 
-/* Nobody is there to be answered, or it makes no sense: without a token it changes nothing. */
+/* The caller is gone, or the report is not valid: without a token the settle changes nothing. */
 static void drop_adopted(struct dispatch *d, struct run *run)
 {
     memset(&run->job.token, 0, sizeof(run->job.token));
@@ -295,23 +289,23 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
     struct pawl_err err = {0};
     struct stream_run *mine;
 
-    /* The same report came twice, and the first has been found already. */
-    if (known != NULL && known->place == PLACE_REPORTED && item != NULL && wait_for(known, item)) {
+    /* The same report came twice, and the first lookup has adopted the job already. */
+    if (known != NULL && known->state == RUN_REPORTED && item != NULL && wait_for(known, item)) {
         item->lookup = NULL;
         drop_adopted(d, run);
         return;
     }
-    if (known != NULL && known->place != PLACE_AWAY)
+    if (known != NULL && known->state != RUN_AWAY)
         known = NULL;
     arena_clear(&d->scratch);
     mine = item != NULL &&
                    outcome_of_report(report, run->job.queue, &d->scratch, &outcome, &err) == 0 &&
                    may_spawn(d, item, run->job.queue, &outcome, &err)
-               ? streams_adopt(d->streams, known, run)
+               ? streams_adopt(&d->streams, known, run)
                : NULL;
     bool waits = mine != NULL && wait_for(mine, item);
 
-    if (!waits || show(run, report, mine->data) < 0) {
+    if (!waits || show(run, report, mine->waiters) < 0) {
         drop_adopted(d, run);
         if (item == NULL || !item->open || waits)
             return;
@@ -322,12 +316,12 @@ void report_found(struct dispatch *d, struct lookup *lookup, struct run *run)
             close_no_memory(item);
         return;
     }
-    memcpy(mine->ticket, lookup->job.ticket.bytes, sizeof(mine->ticket));
+    mine->ticket = lookup->job.ticket;
     item->lookup = NULL;
     finish_adopted(d, run, &outcome);
 }
 
-/* Whether an outcome may have led there. */
+/* Whether this outcome may have led to the state. */
 static bool leads_to(const Pawl__V1__Report *report, const char *state)
 {
     switch (report->outcome_case) {
@@ -354,31 +348,22 @@ void report_not_found(struct dispatch *d,
     struct stream_run *away = dispatch_find(d, lookup->job.id, &lookup->job.ticket);
 
     if (reported == NULL) {
-        item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY,
-                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
-                   "the database did not answer; send it again");
+        item_close(item, ITEM_RETRY, NO_STATE, "the database did not answer; send it again");
         return;
     }
-    if (away != NULL && away->place == PLACE_AWAY)
-        streams_forget_away(d->streams, away);
-    /* Whoever has no ticket for it learns nothing of a job that its access token does not let it see. */
-    if (reported->queue == NULL ||
-        !auth_sees(api_auth(d->app->api), item->owner->call, reported->queue)) {
-        item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_NOT_FOUND,
-                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
-                   "there is no such job");
+    if (away != NULL && away->state == RUN_AWAY)
+        streams_forget_away(&d->streams, away);
+    /* A client without a ticket for the job learns nothing of a job in a queue that its access
+     * token does not let it see. */
+    if (reported->queue == NULL || !auth_sees(d->auth, item->owner->call, reported->queue)) {
+        item_close(item, ITEM_NOT_FOUND, NO_STATE, "there is no such job");
     } else if (reported->state != NULL && !reported->other &&
                reported->attempt == ticket_attempt(&lookup->job.ticket) &&
                leads_to(report, reported->state)) {
         d->counters.reports_again++;
-        item_close(item, PAWL__V1__ITEM_STATUS__ITEM_STATUS_OK, state_of(reported->state), NULL);
+        item_close(item, ITEM_OK, state_of(reported->state), NULL);
     } else {
-        item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE,
-                   state_of(reported->state),
-                   "the claim does not hold any more");
+        item_close(item, ITEM_STALE, state_of(reported->state), "the claim does not hold any more");
     }
 }
 
@@ -393,25 +378,20 @@ static void report_one(struct dispatch *d, struct report_item *item)
 
     if (!ticket_read(&report->token, &ticket)) {
         item_close(item,
-                   PAWL__V1__ITEM_STATUS__ITEM_STATUS_INVALID,
-                   PAWL__V1__JOB_STATE__JOB_STATE_UNSPECIFIED,
+                   ITEM_INVALID,
+                   NO_STATE,
                    "the token is not one that was assigned: it has 16 bytes");
         return;
     }
-    /* First: the run of a machine that went on here is found by the ticket of its former step until its next one is sent. */
-    if (recent->job_id == report->job_id &&
-        memcmp(recent->ticket.bytes, ticket.bytes, sizeof(ticket.bytes)) == 0) {
+    /* Looked at first: until the next step of a machine is sent, its run is found by the ticket
+     * of the step before. */
+    if (recent->job_id == report->job_id && memcmp(&recent->ticket, &ticket, sizeof(ticket)) == 0) {
         d->counters.reports_again++;
-        item_close(item,
-                   recent->status,
-                   recent->state,
-                   recent->status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_STALE
-                       ? "the claim was lost before the outcome came"
-                       : NULL);
+        item_close(item, ITEM_OK, recent->state, NULL);
         return;
     }
     run = dispatch_find(d, report->job_id, &ticket);
-    if (run != NULL && run->place != PLACE_AWAY)
+    if (run != NULL && run->state != RUN_AWAY)
         report_run(d, run, report, item);
     else
         look_up(d, item, &ticket);
@@ -440,7 +420,7 @@ void handle_report_result(struct rpc_call *call, const ProtobufCMessage *message
     const Request *request = (const Request *)(const void *)message;
     struct report_call *owner;
 
-    if (!auth_allows(api_auth(d->app->api), call, AUTH_WORK, NULL) || dispatch_refuses(d, call))
+    if (!auth_allows(d->auth, call, AUTH_WORK, NULL) || dispatch_refuses(d, call))
         return;
     if (request->n_reports > REPORTS_MAX) {
         rpc_end(call,
@@ -470,7 +450,7 @@ void handle_report_result(struct rpc_call *call, const ProtobufCMessage *message
     }
     for (size_t i = 0; i < request->n_reports; i++)
         report_one(d, &owner->items[i]);
-    /* The one too many: nothing is answered while this loop runs. */
+    /* n_open counts one more, so that no answer goes out while the loop runs. */
     if (--owner->n_open == 0)
         reply(owner);
 }

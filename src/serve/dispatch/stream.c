@@ -1,4 +1,5 @@
-/* stream: StreamJobs. A stream's opening words, its life, and how it ends: by the worker, by the network, or by us. */
+/* stream: StreamJobs: how a stream opens, what is said on it, and how it ends: by the worker, by
+ * the network, or by the server. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,61 +15,51 @@ static const char *const default_queue[] = {"default"};
 
 /* ── sending ── */
 
-int stream_send(struct worker_stream *ws, const Response *message)
+int stream_send(struct stream *stream, const Response *message)
 {
     size_t len = FRAME_LEN + protobuf_c_message_get_packed_size(&message->base);
-    int rc = rpc_send(ws->call, &message->base);
+    int rc = rpc_send(stream->call, &message->base);
 
     if (rc == 0)
-        ws->bytes += len;
+        stream->bytes += len;
     else if (rc != PAWL_EFULL)
-        ws->broken = ws->d->any_broken = true;
+        stream->broken = stream->d->any_broken = true;
     return rc;
 }
 
-/* A message that is a word, not a job: one that does not read does not hear it. */
-static void say(struct worker_stream *ws, const Response *message)
+/* Sends a message that is not a job. A worker that does not read its stream misses it. */
+static void say(struct stream *stream, const Response *message)
 {
-    if (stream_send(ws, message) < 0)
-        log_warn(ws->d->app->log,
+    if (stream_send(stream, message) < 0)
+        log_warn(stream->d->options.log,
                  "worker_deaf",
-                 LOG_STR("worker", streams_worker(ws->stream)),
+                 LOG_STR("worker", stream->worker),
                  LOG_STR("why", "it does not read its stream"));
 }
 
-static void say_opened(struct worker_stream *ws, int64_t *lost, size_t n_lost)
+static void say_opened(struct stream *stream, int64_t *lost, size_t n_lost)
 {
-    struct stream_view view;
-    Response message;
     Pawl__V1__StreamOpened opened;
 
-    streams_view(ws->stream, &view);
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__stream_opened__init(&opened);
-    opened.lease_ms = ws->d->app->options->lease_ms;
-    opened.credits = view.credits;
-    opened.server_id = ws->d->server_id;
+    opened.lease_ms = stream->d->options.lease_ms;
+    opened.credits = stream->credits;
+    opened.server_id = stream->d->server_id;
     opened.lost_job_ids = lost;
     opened.n_lost_job_ids = n_lost;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_OPENED;
-    message.opened = &opened;
-    say(ws, &message);
+    say(stream, STREAM_MESSAGE(OPENED, opened, &opened));
 }
 
-void stream_tell_drain(struct worker_stream *ws, const char *reason, bool reconnect)
+void stream_tell_drain(struct stream *stream, const char *reason, bool reconnect)
 {
-    Response message;
     Pawl__V1__Drain drain;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__drain__init(&drain);
     drain.reason = unconst(reason);
     drain.reconnect = reconnect;
-    drain.grace_ms = reconnect ? ws->d->grace_ms : 0;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_DRAIN;
-    message.drain = &drain;
-    streams_drain(ws->stream);
-    say(ws, &message);
+    drain.grace_ms = reconnect ? stream->d->grace_ms : 0;
+    streams_drain(stream);
+    say(stream, STREAM_MESSAGE(DRAIN, drain, &drain));
 }
 
 static const char *stop_reason_text(enum stop_reason reason)
@@ -97,103 +88,84 @@ static Pawl__V1__StopReason stop_reason_number(enum stop_reason reason)
     }
 }
 
-void stream_stop_run(void *data, struct stream_run *run, enum stop_reason reason)
+void stream_stop_run(struct stream_run *run, enum stop_reason reason)
 {
-    Response message;
     Pawl__V1__CancelRun cancel;
 
-    (void)data;
     if (run->stream == NULL || reason == STOP_SHUTDOWN)
         return;
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__cancel_run__init(&cancel);
     cancel.job_id = run->job_id;
-    cancel.token = (ProtobufCBinaryData){sizeof(run->ticket), run->ticket};
+    cancel.token = (ProtobufCBinaryData){sizeof(run->ticket.bytes), run->ticket.bytes};
     cancel.reason = unconst(stop_reason_text(reason));
     cancel.grace_ms = CANCEL_GRACE_MS;
     cancel.stop_reason = stop_reason_number(reason);
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CANCEL_RUN;
-    message.cancel_run = &cancel;
-    say(streams_data(run->stream), &message);
+    say(run->stream, STREAM_MESSAGE(CANCEL_RUN, cancel_run, &cancel));
 }
 
-static void set_credits(struct worker_stream *ws, uint32_t credits)
+static void set_credits(struct stream *stream, uint32_t credits)
 {
-    Response message;
     Pawl__V1__CreditChange change;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__credit_change__init(&change);
     change.credits = credits;
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_CREDIT_CHANGE;
-    message.credit_change = &change;
-    streams_set_credits(ws->stream, credits);
-    say(ws, &message);
+    streams_set_credits(stream, credits);
+    say(stream, STREAM_MESSAGE(CREDIT_CHANGE, credit_change, &change));
 }
 
-static void set_rate(struct worker_stream *ws, int64_t per_1000_s)
+static void set_rate(struct stream *stream, int64_t per_1000_s)
 {
-    Response message;
     Pawl__V1__RateChange change;
 
-    pawl__v1__stream_jobs_response__init(&message);
     pawl__v1__rate_change__init(&change);
     change.starts_per_second = (double)per_1000_s / 1000;
     change.burst = streams_burst(per_1000_s);
-    message.message_case = PAWL__V1__STREAM_JOBS_RESPONSE__MESSAGE_RATE_CHANGE;
-    message.rate_change = &change;
-    streams_set_rate(ws->stream, per_1000_s);
-    dispatch_pace(ws->d);
-    say(ws, &message);
+    streams_set_rate(stream, per_1000_s);
+    dispatch_pace(stream->d);
+    say(stream, STREAM_MESSAGE(RATE_CHANGE, rate_change, &change));
 }
 
-void stream_apply_wish(struct worker_stream *ws, const struct worker_wish *wish)
+void stream_apply_wish(struct stream *stream, const struct worker_wish *wish)
 {
-    struct stream_view view;
-    uint32_t credits = wish != NULL && wish->credits > 0 && (uint32_t)wish->credits < ws->asked
+    uint32_t credits = wish != NULL && wish->credits > 0 && (uint32_t)wish->credits < stream->asked
                            ? (uint32_t)wish->credits
-                           : ws->asked;
+                           : stream->asked;
     int64_t per_1000_s = wish != NULL ? wish->per_1000_s : 0;
 
-    streams_view(ws->stream, &view);
-    if (view.credits != credits)
-        set_credits(ws, credits);
-    if (view.per_1000_s != per_1000_s)
-        set_rate(ws, per_1000_s);
-    if (wish != NULL && wish->drain && !view.draining)
-        stream_tell_drain(ws, "an operator drains this worker", false);
+    if (stream->credits != credits)
+        set_credits(stream, credits);
+    if (stream->per_1000_s != per_1000_s)
+        set_rate(stream, per_1000_s);
+    if (wish != NULL && wish->drain && !stream->draining)
+        stream_tell_drain(stream, "an operator drains this worker", false);
 }
 
 /* ── the end ── */
 
-uint64_t stream_left(void *data, struct stream *stream)
+uint64_t stream_left(const struct stream *stream)
 {
-    const struct worker_stream *ws = streams_data(stream);
-
-    (void)data;
-    return ws->all_left ? UINT64_MAX : ws->bytes - rpc_queued(ws->call);
+    return stream->all_left ? UINT64_MAX : stream->bytes - rpc_queued(stream->call);
 }
 
-static void stream_free(struct worker_stream *ws)
+static void stream_close(struct stream *stream)
 {
-    struct dispatch *d = ws->d;
+    struct dispatch *d = stream->d;
 
-    if (ws->take != NULL) { /* still asked for; the answer is for nobody */
-        ws->take->done = NULL;
-        ws->take->data = NULL;
+    if (stream->take != NULL) { /* the take goes on without a reader */
+        stream->take->done = NULL;
+        stream->take->data = NULL;
     }
-    streams_close(ws->stream);
-    d->n_until_empty -= ws->until_empty;
-    free(ws);
+    d->n_until_empty -= stream->until_empty;
+    streams_close(stream);
     dispatch_check_drained(d);
 }
 
-void stream_end(struct worker_stream *ws, enum rpc_status status, const char *why)
+void stream_end(struct stream *stream, enum rpc_status status, const char *why)
 {
-    struct rpc_call *call = ws->call;
+    struct rpc_call *call = stream->call;
 
-    ws->all_left = true; /* what is queued goes out before the status */
-    stream_free(ws);
+    stream->all_left = true; /* queued messages go out before the status */
+    stream_close(stream);
     if (status == RPC_OK)
         rpc_end_ok(call);
     else
@@ -202,22 +174,22 @@ void stream_end(struct worker_stream *ws, enum rpc_status status, const char *wh
 
 static void on_gone(struct rpc_call *call, void *data)
 {
-    struct worker_stream *ws = data;
+    struct stream *stream = data;
 
-    ws->d->counters.streams_broken++;
-    /* A call that ends by its deadline, with its token or with the server, still sends what is queued. */
-    ws->all_left = ws->d->app->state != SERVE_RUNNING || rpc_call_is_forced(call);
-    ws->d->crowd_changed = true;
-    log_info(ws->d->app->log, "worker_gone", LOG_STR("worker", streams_worker(ws->stream)));
-    stream_free(ws);
+    stream->d->counters.streams_broken++;
+    /* A call that ends by its deadline, with its token or with the server still sends its queue. */
+    stream->all_left = stream->d->draining || rpc_call_is_forced(call);
+    stream->d->crowd_changed = true;
+    log_info(stream->d->options.log, "worker_gone", LOG_STR("worker", stream->worker));
+    stream_close(stream);
 }
 
 static void on_writable(struct rpc_call *call, void *data)
 {
-    struct worker_stream *ws = data;
+    struct stream *stream = data;
 
     (void)call;
-    streams_writable(ws->stream);
+    streams_writable(stream);
 }
 
 static void on_drain(struct rpc_call *call, void *data)
@@ -250,23 +222,23 @@ static int check_names(const Request *request, struct pawl_err *err)
     return rc;
 }
 
-/* The jobs it brought are accounted for: it may get others. */
-static void begin(struct worker_stream *ws, int64_t *lost, size_t n_lost)
+/* The jobs that the worker brought are accounted for: it may get others. */
+static void begin(struct stream *stream, int64_t *lost, size_t n_lost)
 {
-    say_opened(ws, lost, n_lost);
-    if (ws->d->draining)
-        stream_tell_drain(ws, "the server stops", true);
-    stream_apply_wish(ws, wish_of(ws->d, streams_worker(ws->stream)));
-    streams_begin(ws->stream);
+    say_opened(stream, lost, n_lost);
+    if (stream->d->draining)
+        stream_tell_drain(stream, "the server stops", true);
+    stream_apply_wish(stream, wish_of(stream->d, stream->worker));
+    streams_begin(stream);
 }
 
 static void on_taken(struct take *take, bool known)
 {
-    struct worker_stream *ws = take->data;
+    struct stream *stream = take->data;
     int64_t *lost = calloc(take->n, sizeof(*lost));
     size_t n_lost = 0;
 
-    ws->take = NULL;
+    stream->take = NULL;
     for (size_t i = 0; i < take->n; i++) {
         const struct held_job *job = &take->jobs[i];
 
@@ -275,69 +247,68 @@ static void on_taken(struct take *take, bool known)
                 lost[n_lost++] = job->id;
             continue;
         }
-        /* What it reports counts anyway, if the ticket is good; this is only about credits. */
-        if (streams_find(ws->d->streams, job->id) != NULL)
+        /* A report with a valid ticket counts in any case; this run only takes a credit. */
+        if (streams_find(&stream->d->streams, job->id) != NULL)
             continue;
-        streams_add_away(ws->d->streams, job->id, ws->stream, job->ticket.bytes);
-        ws->d->counters.jobs_taken++;
+        streams_add_away(&stream->d->streams, job->id, stream, &job->ticket);
+        stream->d->counters.jobs_taken++;
     }
-    begin(ws, lost, n_lost);
+    begin(stream, lost, n_lost);
     free(lost);
 }
 
-/* Jobs of earlier streams: those that are still here move, the others are asked for. */
-static struct take *take_up(struct worker_stream *ws, const Request *request)
+/* Jobs that the worker has from earlier streams: runs that are here move to this stream, the
+ * database is asked about the others. */
+static struct take *take_up(struct stream *stream, const Request *request)
 {
     struct take *take = take_new(request->worker_id, request->n_running);
 
-    ws->d->naming++;
+    stream->d->naming++;
     for (size_t i = 0; take != NULL && i < request->n_running; i++) {
         const Pawl__V1__RunningJob *job = request->running[i];
         struct ticket ticket;
         struct stream_run *run;
 
         if (!ticket_read(&job->token, &ticket))
-            memset(&ticket, 0, sizeof(ticket)); /* nobody's: it is lost */
-        run = dispatch_find(ws->d, job->job_id, &ticket);
+            memset(&ticket, 0, sizeof(ticket)); /* matches no job: it is lost */
+        run = dispatch_find(stream->d, job->job_id, &ticket);
         if (run != NULL)
-            run->named = ws->d->naming;
+            run->named = stream->d->naming;
         if (run != NULL && run->run != NULL && coordinator_holds(run->run) &&
-            (run->place == PLACE_SENT || (run->place == PLACE_LEAVING && !run->on_its_way))) {
-            streams_move(ws->d->streams, run, ws->stream);
+            (run->state == RUN_SENT || (run->state == RUN_LEAVING && !run->on_its_way))) {
+            streams_move(&stream->d->streams, run, stream);
             continue;
         }
-        if (run != NULL && run->place == PLACE_REPORTED)
+        if (run != NULL && run->state == RUN_REPORTED)
             continue;
-        if (run != NULL && run->place == PLACE_AWAY)
-            streams_forget_away(ws->d->streams, run);
+        if (run != NULL && run->state == RUN_AWAY)
+            streams_forget_away(&stream->d->streams, run);
         take_add(take, job->job_id, &ticket);
     }
     return take;
 }
 
-/* A worker has one stream: an older one is one that the network has not yet said is broken. */
-static void end_older(struct dispatch *d, const struct worker_stream *ws)
+/* A worker has one stream: an older one is broken, and the network has not reported it yet. */
+static void end_older(const struct stream *stream)
 {
-    struct stream *stream = NULL;
+    struct stream *older = NULL;
 
-    while ((stream = streams_next(d->streams, stream)) != NULL) {
-        if (stream == ws->stream || strcmp(streams_worker(stream), streams_worker(ws->stream)) != 0)
+    while ((older = streams_next(&stream->d->streams, older)) != NULL) {
+        if (older == stream || strcmp(older->worker, stream->worker) != 0)
             continue;
-        stream_end(streams_data(stream), RPC_ABORTED, "the worker has opened another stream");
+        stream_end(older, RPC_ABORTED, "the worker has opened another stream");
         return;
     }
 }
 
-/* Ids of workers are no secret: who has one must not be able to end another's stream. */
+/* Worker ids are no secret: a client that knows one must not be able to end another client's
+ * stream. */
 static bool is_its_own(struct dispatch *d, struct rpc_call *call, const char *worker)
 {
     struct stream *stream = NULL;
 
-    while ((stream = streams_next(d->streams, stream)) != NULL) {
-        const struct worker_stream *ws = streams_data(stream);
-
-        if (strcmp(streams_worker(stream), worker) != 0 ||
-            rpc_call_client(ws->call) == rpc_call_client(call))
+    while ((stream = streams_next(&d->streams, stream)) != NULL) {
+        if (strcmp(stream->worker, worker) != 0 || stream->client == rpc_call_client(call))
             continue;
         rpc_end(
             call,
@@ -352,15 +323,12 @@ static bool is_its_own(struct dispatch *d, struct rpc_call *call, const char *wo
 static int open_stream(struct dispatch *d,
                        struct rpc_call *call,
                        const Request *request,
-                       struct worker_stream **ret_ws,
+                       struct stream **ret_stream,
                        struct pawl_err *err)
 {
-    struct worker_stream *ws = calloc(1, sizeof(*ws));
-
-    if (ws == NULL)
-        return err_set(err, PAWL_ENOMEM, "no memory for the stream");
+    struct stream *stream;
     int rc = streams_open(
-        d->streams,
+        &d->streams,
         &(struct stream_options){
             .worker = request->worker_id,
             .name = request->worker_name,
@@ -371,33 +339,25 @@ static int open_stream(struct dispatch *d,
             .credits = request->credits,
             .until_empty = request->until_empty,
             .client = rpc_call_client(call),
-            .data = ws,
         },
-        &ws->stream,
+        &stream,
         err);
 
-    if (rc < 0) {
-        free(ws);
+    if (rc < 0)
         return rc;
-    }
-    struct stream_view view;
-
-    streams_view(ws->stream, &view);
-    ws->d = d;
-    ws->call = call;
-    ws->asked = view.credits;
-    ws->until_empty = request->until_empty;
-    d->n_until_empty += ws->until_empty;
-    ws->since_us = clock_wall_us(&clock_system);
-    snprintf(ws->address, sizeof(ws->address), "%s", rpc_call_peer(call)->address);
-    *ret_ws = ws;
+    stream->call = call;
+    stream->asked = stream->credits;
+    stream->since_us = clock_wall_us(&clock_system);
+    snprintf(stream->address, sizeof(stream->address), "%s", rpc_call_peer(call)->address);
+    d->n_until_empty += stream->until_empty;
+    *ret_stream = stream;
     return 0;
 }
 
 /* False: the call was ended. */
 static bool may_serve(struct dispatch *d, struct rpc_call *call, const Request *request)
 {
-    struct auth *auth = api_auth(d->app->api);
+    struct auth *auth = d->auth;
 
     for (size_t i = 0; i < request->n_queues; i++) {
         if (!auth_allows(auth, call, AUTH_WORK, request->queues[i]))
@@ -410,7 +370,7 @@ void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, 
 {
     struct dispatch *d = data;
     const Request *request = (const Request *)(const void *)message;
-    struct worker_stream *ws;
+    struct stream *stream;
     struct pawl_err err = {0};
 
     if (d->draining) {
@@ -421,18 +381,18 @@ void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, 
         return;
     if (!is_its_own(d, call, request->worker_id))
         return;
-    if (check_names(request, &err) < 0 || open_stream(d, call, request, &ws, &err) < 0) {
+    if (check_names(request, &err) < 0 || open_stream(d, call, request, &stream, &err) < 0) {
         rpc_end_err(call, &err);
         return;
     }
     d->counters.streams_opened++;
-    rpc_hold(call, &stream_ops, ws);
-    struct take *take = take_up(ws, request);
+    rpc_hold(call, &stream_ops, stream);
+    struct take *take = take_up(stream, request);
 
-    end_older(d, ws);
+    end_older(stream);
     dispatch_all_named(d, request->worker_id, rpc_call_client(call));
     d->crowd_changed = true;
-    log_info(d->app->log,
+    log_info(d->options.log,
              "worker_stream",
              LOG_STR("worker", request->worker_id),
              LOG_STR("name", request->worker_name),
@@ -440,11 +400,11 @@ void handle_stream_jobs(struct rpc_call *call, const ProtobufCMessage *message, 
              LOG_INT("running", request->n_running));
     if (take == NULL || take->n == 0) {
         take_free(take);
-        begin(ws, NULL, 0);
+        begin(stream, NULL, 0);
         return;
     }
     take->done = on_taken;
-    take->data = ws;
-    ws->take = take;
+    take->data = stream;
+    stream->take = take;
     away_take(d, take);
 }

@@ -1,4 +1,4 @@
-/* ticket: making them. */
+/* ticket: making tickets. */
 #include "serve/dispatch/ticket.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
- * ticket: what a worker is given in the place of its claim's token. One claim is for the jobs of many workers, so its
- * token would let each of them settle the others' jobs. A ticket is for one job at one step, and whoever reads the
- * token from the database can check it.
+ * ticket: what a worker gets instead of the token of the claim. One claim is for the jobs of many
+ * workers, so its token would let each worker settle the jobs of the others. A ticket is for one
+ * job at one step, and every server can check it with the token from the database.
  *
- *     bytes 0-1 the attempt · 2 steps that went on under this claim · 3-15 of SHA-256(token, job, step): pawl.ticket
+ *     bytes 0-1 the attempt · 2 steps that went on under this claim
+ *     bytes 3-15 of SHA-256(token, job, step): pawl.ticket
  */
 #ifndef SERVE_DISPATCH_TICKET_H
 #define SERVE_DISPATCH_TICKET_H

@@ -1,5 +1,6 @@
-/* wish: what operators want of workers, read whenever somebody says that it changed; and presence, written beside the
- * server's own row when it changed and not more than once in a few seconds. Idle workers cost nothing. */
+/* wish: what operators want of workers, read whenever a notification says that it changed; and
+ * presence, written beside the server's own row when it changed, at most once in a few seconds.
+ * Idle workers cost nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +9,7 @@
 #include "store/statements.h"
 
 #define PRESENCE_US        (5LL * US_PER_S)
-#define PRESENCE_SOON_US   (1LL * US_PER_S) /* when somebody came or went */
+#define PRESENCE_SOON_US   (1LL * US_PER_S) /* after a worker came or went */
 #define PRESENCE_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define NAMES_SHOWN_MAX    20
 
@@ -49,13 +50,13 @@ static void on_wishes(void *data, const struct batch_end *end)
 
     d->asking_wishes = false;
     if (end->verdict != PG_VERDICT_OK) {
-        /* A new connection asks again. */
-        log_warn_err(d->app->log, "worker_wishes", end->err, LOG_INT("tries", 1));
+        /* A new connection reads the wishes again. */
+        log_warn_err(d->options.log, "worker_wishes", end->err, LOG_INT("tries", 1));
         return;
     }
     read_wishes(d, end->results[0]);
-    while ((stream = streams_next(d->streams, stream)) != NULL)
-        stream_apply_wish(streams_data(stream), wish_of(d, streams_worker(stream)));
+    while ((stream = streams_next(&d->streams, stream)) != NULL)
+        stream_apply_wish(stream, wish_of(d, stream->worker));
     if (d->wishes_again)
         ask_wishes(d);
 }
@@ -76,7 +77,7 @@ static void ask_wishes(struct dispatch *d)
 void wish_on_notify(struct dispatch *d, const char *channel, const char *payload)
 {
     (void)channel;
-    (void)payload; /* all of them are read: there are few */
+    (void)payload; /* all wishes are read: there are few */
     if (d->asking_wishes)
         d->wishes_again = true;
     else
@@ -105,38 +106,34 @@ static void put_names(struct json_writer *w, const char *const *names, size_t n)
 
 static void put_stream(struct json_writer *w, const struct stream *stream)
 {
-    const struct worker_stream *ws = streams_data(stream);
-    struct stream_view view;
-
-    streams_view(stream, &view);
     json_object_begin(w);
     json_key(w, "id");
-    json_str(w, view.worker);
+    json_str(w, stream->worker);
     json_key(w, "name");
-    json_str(w, view.name);
+    json_str(w, stream->name);
     json_key(w, "queues");
-    put_names(w, view.queues, view.n_queues);
+    put_names(w, stream->queues, stream->n_queues);
     json_key(w, "kinds");
-    put_names(w, view.kinds, view.n_kinds);
+    put_names(w, stream->kinds, stream->n_kinds);
     json_key(w, "address");
-    json_str(w, ws->address);
+    json_str(w, stream->address);
     json_key(w, "credits");
-    json_int(w, view.credits);
+    json_int(w, stream->credits);
     json_key(w, "running");
-    json_int(w, view.held);
-    if (view.per_1000_s > 0) {
+    json_int(w, stream->used);
+    if (stream->per_1000_s > 0) {
         char rate[32];
 
-        snprintf(rate, sizeof(rate), "%g", (double)view.per_1000_s / 1000);
+        snprintf(rate, sizeof(rate), "%g", (double)stream->per_1000_s / 1000);
         json_key(w, "rate_per_s");
         json_str(w, rate);
     }
     json_key(w, "ended");
-    json_int(w, (int64_t)view.ended);
+    json_int(w, (int64_t)stream->ended);
     json_key(w, "draining");
-    json_bool(w, view.draining);
+    json_bool(w, stream->draining);
     json_key(w, "since_us");
-    json_int(w, ws->since_us);
+    json_int(w, stream->since_us);
     json_object_end(w);
 }
 
@@ -144,14 +141,14 @@ static void on_told(void *data, const struct batch_end *end)
 {
     struct dispatch *d = data;
 
-    /* Without our own row there is nothing to write it beside: again next time. */
+    /* The presence is written beside the server's own row; without that row it is tried again. */
     if (end->verdict == PG_VERDICT_OK && PQntuples(end->results[0]) > 0) {
         free(d->presence);
-        d->presence = d->presence_flies;
+        d->presence = d->presence_sent;
     } else {
-        free(d->presence_flies);
+        free(d->presence_sent);
     }
-    d->presence_flies = NULL;
+    d->presence_sent = NULL;
 }
 
 void wish_tick(struct dispatch *d)
@@ -163,35 +160,35 @@ void wish_tick(struct dispatch *d)
     struct json_writer w;
     struct buf out;
 
-    if (d->presence_flies != NULL ||
+    if (d->presence_sent != NULL ||
         now_us - d->presence_us < (d->crowd_changed ? PRESENCE_SOON_US : PRESENCE_US) ||
         !dispatch_connected(d))
         return;
     d->presence_us = now_us;
     d->crowd_changed = false;
-    /* Without LISTEN nobody calls. */
-    if ((d->app->options->unprepared || primary_pooled(&d->app->primary)) && !d->asking_wishes)
+    /* Without LISTEN there are no notifications. */
+    if ((d->options.unprepared || primary_pooled(d->options.primary)) && !d->asking_wishes)
         ask_wishes(d);
     buf_init(&out, PRESENCE_BYTES_MAX);
     json_init(&w, &out);
     json_array_begin(&w);
-    while ((stream = streams_next(d->streams, stream)) != NULL)
+    while ((stream = streams_next(&d->streams, stream)) != NULL)
         put_stream(&w, stream);
     json_array_end(&w);
     if (out.failed || (d->presence != NULL && strcmp(d->presence, buf_str(&out)) == 0)) {
         buf_deinit(&out);
         return;
     }
-    d->presence_flies = buf_take(&out, NULL);
+    d->presence_sent = buf_take(&out, NULL);
     batch = batch_new(d->conn);
     params = batch != NULL ? batch_add(batch, STMT(worker_streams)) : NULL;
     if (params == NULL) {
         batch_free(batch);
-        free(d->presence_flies);
-        d->presence_flies = NULL;
+        free(d->presence_sent);
+        d->presence_sent = NULL;
         return;
     }
-    worker_streams_bind(params, coordinator_worker(d->app->coordinator), d->presence_flies);
+    worker_streams_bind(params, coordinator_worker(d->coordinator), d->presence_sent);
     batch_submit(batch, DISPATCH_DEADLINE_MS, on_told, d);
 }
 
@@ -200,5 +197,5 @@ void wish_deinit(struct dispatch *d)
     forget_wishes(d);
     map_deinit(&d->wishes);
     free(d->presence);
-    free(d->presence_flies);
+    free(d->presence_sent);
 }

@@ -1,6 +1,6 @@
 /*
- * exchange: the other side of http.h, for HTTP/1.1 and HTTP/2. They fill an exchange in, dispatch it, and send what
- * comes out of the sink. Loop's thread.
+ * exchange: the other side of http.h, for HTTP/1.1 and HTTP/2. A protocol fills in an exchange,
+ * dispatches it, and sends what the sink gets. Loop's thread.
  */
 #ifndef SERVE_HTTP_EXCHANGE_H
 #define SERVE_HTTP_EXCHANGE_H
@@ -18,7 +18,7 @@ struct http_answer {
     const struct http_extra *extra;
     size_t n_extra;
     const void *body; /* copied before the sink returns; NULL for HEAD */
-    size_t len;       /* of the body, also where it is left out */
+    size_t len;       /* of the body, also when the body is left out */
     bool begins;      /* no body: pieces follow, then the end */
 };
 
@@ -53,9 +53,9 @@ int exchange_init(struct http_exchange *exchange,
                   struct http *http,
                   const char *method,
                   const char *target) MUST_CHECK;
-/* Tells a handler that holds it. */
+/* Tells a handler that holds the exchange. */
 void exchange_deinit(struct http_exchange *exchange);
-/* The queue has room again after a write was refused; the server stops. Either may end the exchange. */
+/* The queue has room again after a refused write; the server stops. Both may end the exchange. */
 void exchange_writable(struct http_exchange *exchange);
 void exchange_drain(struct http_exchange *exchange);
 /* Finds the route and runs it. */
@@ -63,7 +63,8 @@ void exchange_dispatch(struct http_exchange *exchange);
 
 const char *http_status_text(int status); /* "Not Found" */
 
-/* The content type of a call: "application/grpc", with "+proto" or parameters or not. */
+/* Whether a content type is that of a call: "application/grpc", with or without "+proto" or
+ * parameters. */
 bool http_is_rpc(const char *content_type);
 
 #endif

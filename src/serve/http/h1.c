@@ -1,6 +1,7 @@
 /*
- * h1: requests of one connection in their order. While one is being answered the parser stands still and nothing is
- * read: what came behind it waits in `rest`, at most one read's worth.
+ * h1: the requests of one connection in order. While a request is being answered the parser stands
+ * still and nothing is read: bytes that came behind the request wait in `rest`, at most one read's
+ * worth.
  */
 #include "serve/http/h1.h"
 
@@ -19,7 +20,7 @@
 #include "wire/queue.h"
 
 #define FIELDS_MAX  64
-#define REST_MAX    NET_INPUT_SIZE
+#define REST_MAX    IO_INPUT_SIZE
 #define ANSWER_HEAD 2048
 #define TARGET_MAX  8192
 
@@ -37,25 +38,25 @@ struct h1 {
     struct arena arena; /* of one request's head */
     struct buf target;
     struct buf name;  /* of the header being read */
-    struct buf value; /* the same */
+    struct buf value; /* of the same header */
     struct h1_field fields[FIELDS_MAX];
     size_t n_fields;
     size_t header_bytes;
     struct buf rest;
     struct queue queue;
-    int64_t begun_us; /* when the head of the request at hand began, or the connection went idle */
-    int refusal;      /* a status to refuse the request with; 0: none */
+    int64_t begun_us; /* when the head of this request began, or the connection became idle */
+    int refusal;      /* the status that refuses the request; 0: none */
     bool in_request;
     bool in_value;
     bool keep_alive;
     bool busy;    /* a request is being answered */
-    bool chunked; /* a stream of pieces is under way, each with its length */
-    bool closing; /* the answer at hand is the last */
+    bool chunked; /* pieces are sent, each with its length */
+    bool closing; /* this answer is the last */
 };
 
 static const struct http_sink h1_sink;
 
-/* --- the parser's callbacks --------------------------------------------------------------------------------------- */
+/* ── the parser's callbacks ── */
 
 static int on_begin(http_parser *parser)
 {
@@ -73,7 +74,7 @@ static int on_begin(http_parser *parser)
     return 0;
 }
 
-/* The header that was read is complete. */
+/* A whole header was read. */
 static void keep_field(struct h1 *h1)
 {
     if (!h1->in_value)
@@ -86,7 +87,7 @@ static void keep_field(struct h1 *h1)
             h1->name.data[i] = (char)tolower((unsigned char)h1->name.data[i]);
         struct h1_field field = {arena_strdup(&h1->arena, buf_str(&h1->name)),
                                  arena_strdup(&h1->arena, buf_str(&h1->value))};
-        if (field.name && field.value)
+        if (field.name != NULL && field.value != NULL)
             h1->fields[h1->n_fields++] = field;
         else
             h1->refusal = 431;
@@ -153,7 +154,7 @@ static int on_head(http_parser *parser)
                       http_method_str((enum http_method)parser->method),
                       buf_str(&h1->target)) < 0)
         return -1;
-    parser->upgrade = 0; /* we upgrade to nothing, and say so by answering */
+    parser->upgrade = 0; /* the answer says that there is no upgrade */
     h1->keep_alive = http_should_keep_alive(parser) != 0;
     if (h1->refusal)
         return -1;
@@ -163,10 +164,10 @@ static int on_head(http_parser *parser)
         return -1;
     }
     const char *expect = h1_header(h1, "expect");
-    if (expect && strcasecmp(expect, "100-continue") == 0) {
+    if (expect != NULL && strcasecmp(expect, "100-continue") == 0) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
         uint8_t *room = queue_reserve(&h1->queue, sizeof(go_on) - 1);
-        if (!room)
+        if (room == NULL)
             return -1;
         memcpy(room, go_on, sizeof(go_on) - 1);
     }
@@ -203,9 +204,9 @@ static const http_parser_settings settings = {
     .on_message_complete = on_complete,
 };
 
-/* --- answers ------------------------------------------------------------------------------------------------------ */
+/* ── answers ── */
 
-/* The request at hand is answered. What waits in rest is taken up by the flush, never inside a handler. */
+/* The request is answered. The flush parses `rest`, never a handler. */
 static void h1_over(struct h1 *h1)
 {
     h1->busy = false;
@@ -233,9 +234,9 @@ static void h1_answer(void *data, const struct http_answer *answer)
     for (size_t i = 0; i < answer->n_extra; i++)
         buf_printf(&head, "%s: %s\r\n", answer->extra[i].name, answer->extra[i].value);
     buf_puts(&head, h1->closing ? "connection: close\r\n\r\n" : "\r\n");
-    size_t body_len = answer->body ? answer->len : 0;
+    size_t body_len = answer->body != NULL ? answer->len : 0;
     uint8_t *room = head.failed ? NULL : queue_reserve(&h1->queue, head.len + body_len);
-    if (!room) {
+    if (room == NULL) {
         peer_kill(h1->peer);
         return;
     }
@@ -257,7 +258,7 @@ static int h1_write(void *data, const void *bytes, size_t len)
     size_t tail = h1->chunked ? 2 : 0;
 
     uint8_t *room = queue_reserve(&h1->queue, n + len + tail);
-    if (!room)
+    if (room == NULL)
         return PAWL_ENOMEM;
     memcpy(room, length, n);
     memcpy(room + n, bytes, len);
@@ -272,11 +273,12 @@ static void h1_end(void *data)
     struct h1 *h1 = data;
     uint8_t *room = h1->chunked ? queue_reserve(&h1->queue, sizeof(last) - 1) : NULL;
 
-    if (room)
+    if (room != NULL)
         memcpy(room, last, sizeof(last) - 1);
     else
         h1->closing =
-            true; /* that is an end, too; without memory it tells that something is missing */
+            /* the connection ends: without memory the client sees that something is missing */
+            true;
     peer_watch(h1->peer, false);
     h1_over(h1);
     peer_dirty(h1->peer);
@@ -295,12 +297,12 @@ static const struct http_sink h1_sink = {.answer = h1_answer,
                                          .end = h1_end,
                                          .queued = h1_queued};
 
-/* A request that cannot be taken: answered, and the connection is over. */
+/* Answers a request that cannot be taken, and ends the connection. */
 static void refuse(struct h1 *h1, enum http_errno error)
 {
     int status = h1->refusal ? h1->refusal : error == HPE_HEADER_OVERFLOW ? 431 : 400;
 
-    if (!h1->exchange.target) {
+    if (h1->exchange.target == NULL) {
         h1->exchange = (struct http_exchange){.sink = &h1_sink, .stream = h1, .peer = &h1->who};
         if (exchange_init(&h1->exchange, h1->http, "GET", "/") < 0)
             return;
@@ -327,12 +329,12 @@ static void dispatch(struct h1 *h1)
         exchange_dispatch(&h1->exchange);
 }
 
-/* Parses until a request is under way that is not answered at once. Negative: no more input is taken. */
+/* Parses until a request waits for its answer. Negative: no more input is taken. */
 static int h1_parse(struct h1 *h1, const uint8_t *data, size_t len)
 {
     while (len > 0) {
         if (h1->closing)
-            return 0; /* what follows the last request is not looked at */
+            return 0; /* bytes behind the last request are ignored */
         if (h1->busy)
             return buf_append(&h1->rest, data, len);
         http_parser_pause(&h1->parser, 0);
@@ -364,7 +366,7 @@ static int h1_input(struct peer *peer, const uint8_t *data, size_t len)
     return rc;
 }
 
-/* Takes up what waited behind a request that has been answered by now. */
+/* Parses what waited behind a request that has been answered by now. */
 static int h1_resume(struct h1 *h1)
 {
     if (h1->busy)
@@ -391,9 +393,9 @@ static int h1_output(struct peer *peer, struct buf *out)
         (void)h1_resume(h1);
     if (h1->queue.len == 0)
         return 0;
-    size_t n = h1->queue.len < PEER_CHUNK ? h1->queue.len : PEER_CHUNK;
+    size_t n = h1->queue.len < IO_CHUNK ? h1->queue.len : IO_CHUNK;
     char *room = buf_reserve(out, n);
-    if (!room)
+    if (room == NULL)
         return PAWL_ENOMEM;
     buf_wrote(out, queue_take(&h1->queue, room, n));
     if (h1->busy && h1->exchange.starved &&
@@ -417,7 +419,7 @@ static void h1_drain(struct peer *peer)
 
     if (h1->busy)
         exchange_drain(&h1->exchange);
-    peer_dirty(peer); /* finished() sees that the peer is draining */
+    peer_dirty(peer); /* finished() looks at peer->draining */
 }
 
 static void h1_tick(struct peer *peer, int64_t now_us)
@@ -462,14 +464,14 @@ int h1_attach(struct peer *peer, struct http *http)
     struct h1 *h1 = calloc(1, sizeof(*h1));
     size_t head = (size_t)http->limits->header_bytes;
 
-    if (!h1)
+    if (h1 == NULL)
         return PAWL_ENOMEM;
     h1->peer = peer;
     h1->http = http;
     h1->who = (struct rpc_peer){
         .address = peer->address,
-        .subject = peer->tls ? tls_session_subject(peer->tls) : NULL,
-        .tls = peer->tls != NULL,
+        .subject = peer->io.tls != NULL ? tls_session_subject(peer->io.tls) : NULL,
+        .tls = peer->io.tls != NULL,
     };
     arena_init(&h1->arena, 2 * head + FIELDS_MAX * 64);
     buf_init(&h1->target, TARGET_MAX);

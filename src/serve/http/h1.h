@@ -1,4 +1,4 @@
-/* h1: HTTP/1.1 on one connection, by http_parser: plain requests, one after the other. Loop's thread. */
+/* h1: HTTP/1.1 on one connection, by http_parser: plain requests in order. Loop's thread. */
 #ifndef SERVE_HTTP_H1_H
 #define SERVE_HTTP_H1_H
 

@@ -1,7 +1,7 @@
 /*
- * h2: the nghttp2 session of one connection. Callbacks submit, note and mark the peer dirty; only the peer's flush
- * (output) pulls frames out, outside of every callback. Streams are ours: nghttp2 forgets them silently when a session
- * is deleted, so they are kept in a list and ended by us.
+ * h2: the nghttp2 session of one connection. Callbacks submit, note and mark the peer dirty; only
+ * the flush of the peer (output) takes frames out, outside of every callback. nghttp2 forgets
+ * streams silently when a session is deleted, so this file keeps them in a list and ends them.
  */
 #include "serve/http/h2.h"
 
@@ -14,8 +14,8 @@
 #define STREAM_WINDOW     (256 * 1024)
 #define CONNECTION_WINDOW (1024 * 1024)
 #define DISCARD_MAX       ((size_t)64 * 1024) /* of a request that has been answered already */
-#define ANSWERED_MS       1000                /* for the client to end it by itself */
-#define NOTICE_MS         1000 /* for the client to see the first GOAWAY before the second ends it */
+#define ANSWERED_MS       1000                /* for the client to end its request */
+#define NOTICE_MS         1000 /* for the client to see the first GOAWAY before the second */
 
 static const uint8_t drain_ping[8] = "pawlgoes";
 
@@ -31,15 +31,15 @@ static int begin_headers_cb(nghttp2_session *session, const nghttp2_frame *frame
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     if (frame->hd.stream_id > h2->last_id) {
-        /* It came before the GOAWAY that names the last one went out: the client will take it for one that was never
-         * looked at, and may repeat it elsewhere. */
+        /* The stream came before the GOAWAY that names the last stream went out: the client will
+         * believe that it was never looked at, and may repeat it elsewhere. */
         if (nghttp2_submit_rst_stream(
                 session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM) < 0)
             h2->broken = true;
         return 0;
     }
     struct h2_stream *stream = h2_stream_new(h2, frame->hd.stream_id);
-    if (!stream)
+    if (stream == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream);
     return 0;
@@ -56,7 +56,7 @@ static int header_cb(nghttp2_session *session,
 
     (void)flags;
     (void)data;
-    if (!stream || stream->started) /* trailers of a request mean nothing here */
+    if (stream == NULL || stream->started) /* trailers of a request are ignored */
         return 0;
     return h2_stream_header(stream, name, value) < 0 ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
@@ -73,7 +73,7 @@ static int data_cb(nghttp2_session *session,
     struct h2_stream *stream = stream_of(session, id);
 
     (void)flags;
-    if (!stream)
+    if (stream == NULL)
         return 0;
     h2_stream_data(stream, bytes, len);
     if (stream->discarded > DISCARD_MAX && !list_empty(&stream->answered_link))
@@ -81,8 +81,8 @@ static int data_cb(nghttp2_session *session,
     return 0;
 }
 
-/* Frames that cost us and bring the client nothing. A client that gets answers may send many of them: some libraries
- * measure the network with a PING for each piece of data. */
+/* Frames that cost the server and bring the client nothing. A client that gets answers may send
+ * many: some libraries measure the network with a PING for each piece of data. */
 static int begin_frame_cb(nghttp2_session *session, const nghttp2_frame_hd *hd, void *data)
 {
     struct h2 *h2 = data;
@@ -124,14 +124,14 @@ static int frame_cb(nghttp2_session *session, const nghttp2_frame *frame, void *
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         stream = stream_of(session, frame->hd.stream_id);
-        if (stream && !stream->started)
+        if (stream != NULL && !stream->started)
             h2_stream_start(stream);
-        if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
             h2_stream_input_end(stream);
         break;
     case NGHTTP2_DATA:
         stream = stream_of(session, frame->hd.stream_id);
-        if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
             h2_stream_input_end(stream);
         break;
     case NGHTTP2_PING:
@@ -145,13 +145,14 @@ static int frame_cb(nghttp2_session *session, const nghttp2_frame *frame, void *
     return h2->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* Our answer is complete. A client that still sends gets a moment to finish by itself: some take a reset for an error
- * even though the answer was whole. */
+/* The answer is complete. A client that still sends gets a moment to finish: some clients take a
+ * reset for an error although the answer was whole. */
 static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, void *data)
 {
     struct h2 *h2 = data;
 
-    /* The client's answer to the PING says that it has seen the GOAWAY. Submitted together, the PING would go first. */
+    /* The answer to the PING proves that the client has seen the GOAWAY. Submitted together, the
+     * PING would go first. */
     if (frame->hd.type == NGHTTP2_GOAWAY && h2->drain == H2_NOTICED &&
         nghttp2_submit_ping(session, NGHTTP2_FLAG_NONE, drain_ping) < 0)
         h2->broken = true;
@@ -159,7 +160,7 @@ static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, v
         return 0;
     h2->control = 0;
     struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
-    if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+    if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         stream->answered_us = h2->peer->net->now_us;
         list_push(&h2->answered, &stream->answered_link);
         if (stream->discarded > DISCARD_MAX)
@@ -168,7 +169,7 @@ static int frame_sent_cb(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-/* Only when our last frame has gone out: a reset would overtake it. */
+/* Only after the last frame has gone out: a reset would overtake it. */
 static void stop_sending(struct h2 *h2, struct h2_stream *stream)
 {
     list_remove(&stream->answered_link);
@@ -182,14 +183,14 @@ static int stream_close_cb(nghttp2_session *session, int32_t id, uint32_t code, 
 
     (void)code;
     (void)data;
-    if (stream) {
+    if (stream != NULL) {
         nghttp2_session_set_stream_user_data(session, id, NULL);
         h2_stream_free(stream);
     }
     return 0;
 }
 
-/* --- the protocol of a peer -------------------------------------------------------------------------------------- */
+/* ── the protocol of a peer ── */
 
 static void h2_flooded(struct peer *peer)
 {
@@ -229,8 +230,8 @@ static int send_data_cb(nghttp2_session *session,
     (void)frame; /* nothing is padded */
     if (h2_stream_send(source->ptr, h2->out, head, len) < 0)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    /* It would go on with the next frame, and the one after it. */
-    return h2->out->len < PEER_CHUNK ? 0 : NGHTTP2_ERR_PAUSE;
+    /* Without the pause nghttp2 would go on with the next frames. */
+    return h2->out->len < IO_CHUNK ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 static int h2_output(struct peer *peer, struct buf *out)
@@ -238,7 +239,7 @@ static int h2_output(struct peer *peer, struct buf *out)
     struct h2 *h2 = peer->state;
 
     h2->out = out;
-    while (out->len < PEER_CHUNK) {
+    while (out->len < IO_CHUNK) {
         const uint8_t *data;
         ssize_t n = nghttp2_session_mem_send(h2->session, &data);
         if (n < 0 || h2->broken)
@@ -249,14 +250,14 @@ static int h2_output(struct peer *peer, struct buf *out)
                 return rc;
             continue;
         }
-        if (out->len >= PEER_CHUNK) /* it was told to pause */
+        if (out->len >= IO_CHUNK) /* send_data_cb paused nghttp2 */
             break;
-        /* Nothing is under way in nghttp2: handlers may queue more. */
+        /* nghttp2 is outside of its callbacks: handlers may queue more. */
         struct list *link = list_shift(&h2->wake);
-        if (!link)
+        if (link == NULL)
             break;
         struct h2_stream *stream = LIST_ENTRY(link, struct h2_stream, wake_link);
-        if (stream->call)
+        if (stream->call != NULL)
             rpc_call_writable(stream->call);
         else
             exchange_writable(&stream->exchange);
@@ -280,7 +281,7 @@ static bool h2_needed(const struct peer *peer)
     LIST_FOREACH(link, &h2->streams) {
         const struct h2_stream *stream = LIST_ENTRY(link, struct h2_stream, link);
 
-        if (stream->call && rpc_call_keeps_connection(stream->call))
+        if (stream->call != NULL && rpc_call_keeps_connection(stream->call))
             return true;
     }
     return false;
@@ -294,7 +295,7 @@ static void h2_drain(struct peer *peer)
         return;
     h2->drain = H2_NOTICED;
     h2->noticed_us = peer->net->now_us;
-    /* Calls that are on their way here are still taken; a PING follows (frame_sent_cb). */
+    /* Calls that are on their way are still taken; a PING follows (frame_sent_cb). */
     if (nghttp2_submit_shutdown_notice(h2->session) < 0)
         h2->broken = true;
     LIST_FOREACH(link, &h2->streams) {
@@ -345,7 +346,7 @@ static void h2_close(struct peer *peer)
     struct h2 *h2 = peer->state;
     struct list *link;
 
-    while ((link = list_shift(&h2->streams)))
+    while ((link = list_shift(&h2->streams)) != NULL)
         h2_stream_free(LIST_ENTRY(link, struct h2_stream, link));
     nghttp2_session_del(h2->session);
     free(h2);
@@ -411,7 +412,7 @@ int h2_attach(struct peer *peer, struct http *http)
 {
     struct h2 *h2 = calloc(1, sizeof(*h2));
 
-    if (!h2)
+    if (h2 == NULL)
         return PAWL_ENOMEM;
     h2->peer = peer;
     h2->http = http;
@@ -419,8 +420,8 @@ int h2_attach(struct peer *peer, struct http *http)
     h2->idle_us = peer->net->now_us;
     h2->who = (struct rpc_peer){
         .address = peer->address,
-        .subject = peer->tls ? tls_session_subject(peer->tls) : NULL,
-        .tls = peer->tls != NULL,
+        .subject = peer->io.tls != NULL ? tls_session_subject(peer->io.tls) : NULL,
+        .tls = peer->io.tls != NULL,
     };
     list_init(&h2->streams);
     list_init(&h2->wake);

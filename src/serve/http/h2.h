@@ -1,4 +1,5 @@
-/* h2: HTTP/2 on one connection, by nghttp2: calls (gRPC) and plain requests as streams of it. Loop's thread. */
+/* h2: HTTP/2 on one connection, by nghttp2: calls (gRPC) and plain requests as streams. Loop's
+ * thread. */
 #ifndef SERVE_HTTP_H2_H
 #define SERVE_HTTP_H2_H
 

@@ -1,6 +1,7 @@
 /*
- * h2_stream: one stream. What goes out passes through its queue, out of which nghttp2 takes as the client's windows
- * allow. Conserved: after `finishing` nothing is added, and the status follows the last byte of the queue.
+ * h2_stream: one stream. The answer passes through its queue, from which nghttp2 takes what the
+ * client's windows allow. Conserved: after `finishing` nothing is added, and the status follows the
+ * last byte of the queue.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +9,10 @@
 
 #include "serve/http/h2_internal.h"
 
-#define FIELD_OVERHEAD 32 /* what HTTP/2 counts for a header besides its bytes */
-#define FIELDS_FIRST   16 /* headers of a call, mostly */
-#define RESET_FACTOR   4  /* so many times the limit, and the stream is not even answered */
+#define FIELD_OVERHEAD 32 /* bytes that HTTP/2 counts for each header besides its text */
+#define FIELDS_FIRST   16 /* enough for the headers of most calls */
+/* beyond this many times the limit the stream is reset without an answer */
+#define RESET_FACTOR 4
 
 #define NV(n, v, vlen)                                                               \
     {                                                                                \
@@ -25,7 +27,7 @@ struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = calloc(1, sizeof(*stream));
 
-    if (!stream)
+    if (stream == NULL)
         return NULL;
     stream->h2 = h2;
     stream->id = id;
@@ -56,7 +58,7 @@ void h2_stream_free(struct h2_stream *stream)
     struct h2 *h2 = stream->h2;
 
     stream->finishing = true;
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_abort(stream->call);
     stream->call = NULL;
     exchange_deinit(&stream->exchange);
@@ -77,7 +79,7 @@ static int grow_fields(struct h2_stream *stream)
     size_t size = stream->fields_size > 0 ? H2_FIELDS_MAX : FIELDS_FIRST;
     struct h2_field *fields = realloc(stream->fields, size * sizeof(*fields));
 
-    if (!fields)
+    if (fields == NULL)
         return PAWL_ENOMEM;
     stream->fields = fields;
     stream->fields_size = size;
@@ -140,10 +142,10 @@ void h2_stream_start(struct h2_stream *stream)
     const char *path = FIELD(stream, ":path");
 
     stream->started = true;
-    if (!path ||
-        !method) { /* nghttp2 sees to it that they are there; they may have been too large */
-        path = path ? path : "/";
-        method = method ? method : "GET";
+    if (path == NULL ||
+        method == NULL) { /* nghttp2 checks that they are there, but they may have been too large */
+        path = path != NULL ? path : "/";
+        method = method != NULL ? method : "GET";
     }
     if (strcmp(method, "POST") == 0 && http_is_rpc(FIELD(stream, "content-type"))) {
         start_rpc(stream, path);
@@ -165,9 +167,9 @@ void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len)
 
     if (stream->finishing)
         stream->discarded += len;
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_input(stream->call, data, len);
-    else if (!stream->is_rpc && exchange->target && !exchange->answered &&
+    else if (!stream->is_rpc && exchange->target != NULL && !exchange->answered &&
              buf_append(&exchange->body, data, len) < 0)
         http_reply_text(
             exchange, 413, "the body is larger than the limit of %zu bytes", exchange->body.max);
@@ -176,44 +178,49 @@ void h2_stream_data(struct h2_stream *stream, const uint8_t *data, size_t len)
 void h2_stream_too_slow(struct h2_stream *stream)
 {
     list_remove(&stream->receiving_link);
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_too_slow(stream->call);
-    else if (!stream->is_rpc && stream->exchange.target && !stream->exchange.answered)
+    else if (!stream->is_rpc && stream->exchange.target != NULL && !stream->exchange.answered)
         http_reply_text(&stream->exchange, 408, "the request was not complete in time");
 }
 
 void h2_stream_input_end(struct h2_stream *stream)
 {
     list_remove(&stream->receiving_link);
-    if (stream->call)
+    if (stream->call != NULL)
         rpc_call_input_end(stream->call);
-    else if (!stream->is_rpc && stream->exchange.target && !stream->exchange.answered)
+    else if (!stream->is_rpc && stream->exchange.target != NULL && !stream->exchange.answered)
         exchange_dispatch(&stream->exchange);
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------ */
+/* ── output ── */
 
-/* The status behind the last byte. Inside nghttp2's read callback, as it wants it. */
+/* Message and effect of the status, where there are any; returns the number of fields. */
+static size_t add_status(const struct h2_stream *stream, nghttp2_nv *nv, size_t n)
+{
+    if (stream->message != NULL) {
+        nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
+        nv[n++] = message;
+    }
+    if (stream->done != NULL) {
+        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
+        nv[n++] = done;
+    }
+    return n;
+}
+
+/* The status, behind the last byte. nghttp2 wants it from inside the read callback. */
 static int submit_trailers(nghttp2_session *session, struct h2_stream *stream)
 {
     char status[12];
     int n = snprintf(status, sizeof(status), "%d", stream->status);
     nghttp2_nv nv[3] = {NV("grpc-status", status, (size_t)n)};
-    size_t n_nv = 1;
 
-    if (stream->message) {
-        nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
-        nv[n_nv++] = message;
-    }
-    if (stream->done) {
-        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
-        nv[n_nv++] = done;
-    }
-    return nghttp2_submit_trailer(session, stream->id, nv, n_nv);
+    return nghttp2_submit_trailer(session, stream->id, nv, add_status(stream, nv, 1));
 }
 
-/* Says how much of the queue the next frame takes. h2_stream_send follows, and takes it without the way through a buffer of nghttp2's: that is
- * 16 KiB for each connection, of which nothing is touched then. */
+/* Says how many bytes of the queue the next frame takes. h2_stream_send follows and takes them
+ * without a copy through nghttp2's buffer, whose 16 KiB for each connection then stay untouched. */
 static ssize_t read_cb(nghttp2_session *session,
                        int32_t id,
                        uint8_t *out,
@@ -240,7 +247,7 @@ static ssize_t read_cb(nghttp2_session *session,
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         return (ssize_t)n;
     }
-    bool starved = stream->call ? rpc_call_starved(stream->call) : stream->exchange.starved;
+    bool starved = stream->call != NULL ? rpc_call_starved(stream->call) : stream->exchange.starved;
     if (starved && left < (size_t)stream->h2->http->limits->queue_bytes / 2 &&
         list_empty(&stream->wake_link))
         list_push(&stream->h2->wake, &stream->wake_link);
@@ -296,7 +303,7 @@ static uint8_t *sink_reserve(void *data, size_t len)
     };
 
     uint8_t *room = queue_reserve(&stream->queue, len);
-    if (!room)
+    if (room == NULL)
         return NULL;
     if (!stream->responded && submit(stream, nv, 2, true) < 0) {
         queue_deinit(&stream->queue);
@@ -313,7 +320,7 @@ static size_t sink_queued(const void *data)
     return stream->queue.len;
 }
 
-/* A status alone, in the place of headers. */
+/* A status without headers before it. */
 static void submit_status_only(struct h2_stream *stream)
 {
     char status[12];
@@ -323,16 +330,8 @@ static void submit_status_only(struct h2_stream *stream)
         NV("content-type", "application/grpc", 16),
         NV("grpc-status", status, (size_t)n),
     };
-    size_t n_nv = 3;
+    size_t n_nv = add_status(stream, nv, 3);
 
-    if (stream->message) {
-        nghttp2_nv message = NV("grpc-message", stream->message, strlen(stream->message));
-        nv[n_nv++] = message;
-    }
-    if (stream->done) {
-        nghttp2_nv done = NV(RPC_DONE_TRAILER, stream->done, strlen(stream->done));
-        nv[n_nv++] = done;
-    }
     if (stream->status == RPC_UNIMPLEMENTED) {
         nghttp2_nv accepted = NV("grpc-accept-encoding", "identity,gzip", 13);
         nv[n_nv++] = accepted;
@@ -351,7 +350,7 @@ static void sink_finish(void *data, enum rpc_status status, const char *message,
     stream->done = done;
     if (message[0]) {
         rpc_message_encode(message, encoded);
-        stream->message = strdup(encoded); /* without memory for the words the number must do */
+        stream->message = strdup(encoded); /* without memory the status goes without its message */
     }
     if (!stream->responded)
         submit_status_only(stream);
@@ -370,14 +369,15 @@ static void sink_answer(void *data, const struct http_answer *answer)
     size_t n_nv = 0;
     int n_status = snprintf(status, sizeof(status), "%d", answer->status);
     int n_length = snprintf(length, sizeof(length), "%zu", answer->len);
-    bool with_data = answer->body && answer->len > 0;
+    bool with_data = answer->body != NULL && answer->len > 0;
 
     const nghttp2_nv fixed[] = {
         NV(":status", status, (size_t)n_status),
         NV("content-type", answer->content_type, strlen(answer->content_type)),
         NV("content-length", length, (size_t)n_length),
     };
-    for (size_t i = 0; i < (answer->begins ? 2 : 3); i++) /* its length is not known */
+    /* the length of a stream of pieces is not known */
+    for (size_t i = 0; i < (answer->begins ? 2 : 3); i++)
         nv[n_nv++] = fixed[i];
     for (size_t i = 0; i < answer->n_extra; i++)
         nv[n_nv++] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)answer->extra[i].name,
@@ -386,7 +386,7 @@ static void sink_answer(void *data, const struct http_answer *answer)
                                   .valuelen = strlen(answer->extra[i].value)};
     if (with_data) {
         uint8_t *room = queue_reserve(&stream->queue, answer->len);
-        if (!room) {
+        if (room == NULL) {
             stream->h2->broken = true;
             return;
         }
@@ -406,7 +406,7 @@ static int sink_write(void *data, const void *bytes, size_t len)
     struct h2_stream *stream = data;
     uint8_t *room = queue_reserve(&stream->queue, len);
 
-    if (!room)
+    if (room == NULL)
         return PAWL_ENOMEM;
     memcpy(room, bytes, len);
     resume(stream);

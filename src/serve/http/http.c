@@ -66,7 +66,7 @@ bool http_is_rpc(const char *content_type)
 {
     static const char name[] = "application/grpc";
 
-    if (!content_type || strncasecmp(content_type, name, sizeof(name) - 1) != 0)
+    if (content_type == NULL || strncasecmp(content_type, name, sizeof(name) - 1) != 0)
         return false;
     const char *rest = content_type + sizeof(name) - 1;
     if (strncasecmp(rest, "+proto", 6) == 0)
@@ -82,12 +82,12 @@ int exchange_init(struct http_exchange *exchange,
     exchange->http = http;
     exchange->method = method;
     exchange->target = strdup(target);
-    if (!exchange->target)
+    if (exchange->target == NULL)
         return PAWL_ENOMEM;
     char *query = strchr(exchange->target, '?');
-    if (query)
+    if (query != NULL)
         *query++ = '\0';
-    exchange->query = query ? query : "";
+    exchange->query = query != NULL ? query : "";
     buf_init(&exchange->body, (size_t)http->limits->body_bytes);
     http->requests++;
     return 0;
@@ -95,9 +95,9 @@ int exchange_init(struct http_exchange *exchange,
 
 void exchange_deinit(struct http_exchange *exchange)
 {
-    if (!exchange->target)
+    if (exchange->target == NULL)
         return;
-    if (!exchange->answered && exchange->ops)
+    if (!exchange->answered && exchange->ops != NULL)
         exchange->ops->gone(exchange, exchange->data);
     free(exchange->target);
     exchange->target = NULL;
@@ -133,11 +133,11 @@ void exchange_dispatch(struct http_exchange *exchange)
         if (!method_fits(route, exchange->method))
             continue;
         route->handle(exchange, route->data);
-        if (!exchange->answered && !exchange->ops)
+        if (!exchange->answered && exchange->ops == NULL)
             http_reply_text(exchange, 500, "%s gave no answer", exchange->target);
         return;
     }
-    if (allowed) {
+    if (allowed != NULL) {
         http_reply_header(exchange, "allow", allowed);
         http_reply_text(exchange, 405, "%s takes %s", exchange->target, allowed);
     } else if (rpc_has(http->rpc, exchange->target))
@@ -191,7 +191,7 @@ void http_reply_header(struct http_exchange *exchange, const char *name, const c
 
 void http_hold(struct http_exchange *exchange, const struct http_exchange_ops *ops, void *data)
 {
-    assert(!exchange->answered && ops && ops->gone);
+    assert(!exchange->answered && ops != NULL && ops->gone != NULL);
     exchange->ops = ops;
     exchange->data = data;
 }
@@ -234,13 +234,14 @@ void http_end(struct http_exchange *exchange)
 void exchange_writable(struct http_exchange *exchange)
 {
     exchange->starved = false;
-    if (!exchange->answered && exchange->ops && exchange->ops->writable)
+    if (!exchange->answered && exchange->ops != NULL && exchange->ops->writable != NULL)
         exchange->ops->writable(exchange, exchange->data);
 }
 
 void exchange_drain(struct http_exchange *exchange)
 {
-    if (exchange->target && !exchange->answered && exchange->ops && exchange->ops->drain)
+    if (exchange->target != NULL && !exchange->answered && exchange->ops != NULL &&
+        exchange->ops->drain != NULL)
         exchange->ops->drain(exchange, exchange->data);
 }
 
@@ -278,10 +279,11 @@ void http_metrics(const struct http *http, struct buf *out)
 {
     static const char *const classes[] = {NULL, NULL, "2xx", "3xx", "4xx", "5xx"};
 
-    metrics_family(out, "pawl_output_bytes", "gauge", "What waits to be sent on all streams.");
-    metrics_int(out, "pawl_output_bytes", NULL, (int64_t)http->queued.used);
-    metrics_family(out, "pawl_http_requests_total", "counter", "Plain HTTP requests.");
-    metrics_int(out, "pawl_http_requests_total", NULL, (int64_t)http->requests);
+    metrics_gauge(out,
+                  "pawl_output_bytes",
+                  "What waits to be sent on all streams.",
+                  (int64_t)http->queued.used);
+    metrics_counter(out, "pawl_http_requests_total", "Plain HTTP requests.", http->requests);
     metrics_family(out, "pawl_http_answers_total", "counter", "Answers to them, by status.");
     for (int i = 2; i < 6; i++) {
         const struct metrics_label label[] = {{"status", classes[i]}, {NULL, NULL}};

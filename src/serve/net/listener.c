@@ -1,6 +1,7 @@
 /*
- * listener: sockets, addresses and accept(2). When there are no descriptors left the spare one is given up, so that
- * the client is accepted and closed instead of hanging in the backlog and waking us for ever.
+ * listener: sockets, addresses and accept(2). Without a free descriptor the spare one is given up,
+ * so that the client is accepted and closed instead of hanging in the backlog and waking the loop
+ * for ever.
  */
 #include "serve/net/listener.h"
 
@@ -27,7 +28,7 @@
 #define ACCEPTS_A_TURN 64
 #define UNIX_PREFIX    "unix:"
 #define UNSENT_IN_KERNEL \
-    (128 * 1024) /* bytes; more would only hide from us that a client does not read */
+    (128 * 1024) /* bytes; a larger buffer would only hide that a client does not read */
 
 static void format_address(const struct sockaddr_storage *a, char *out, size_t size)
 {
@@ -64,7 +65,7 @@ static void take(struct listener *listener, int fd, const struct sockaddr_storag
     peer_accept(net, fd, listener->tls, address);
 }
 
-/* Accepts and closes one by means of the spare descriptor. False: even that is gone. */
+/* Accepts and closes one client by means of the spare descriptor. False: even that one is gone. */
 static bool turn_away(struct listener *listener)
 {
     struct net *net = listener->net;
@@ -113,7 +114,7 @@ static void accept_cb(uv_poll_t *poll, int status, int events)
             rest(listener);
             return;
         }
-        /* The rest are errors of one client that is gone already. */
+        /* The other errors are those of one client that is gone already. */
     }
 }
 
@@ -130,7 +131,7 @@ bool listener_tick(struct listener *listener)
     return true;
 }
 
-/* A socket that nobody answers on is left over from a process that is gone. */
+/* A socket on which nobody answers was left over by a process that is gone. */
 static int remove_stale(const struct sockaddr_un *un, struct pawl_err *err)
 {
     AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -162,7 +163,7 @@ static int listen_unix(struct listener *listener, const char *path, struct pawl_
     if (listener->fd < 0 || bind(listener->fd, (const struct sockaddr *)&un, sizeof(un)) < 0)
         return err_set_errno(err, errno, "could not listen on %s", path);
     snprintf(listener->path, sizeof(listener->path), "%s", path);
-    /* Nobody can connect before listen, so nobody sees the mode that umask gave it. */
+    /* Nobody can connect before listen, so nobody sees the mode that umask gave the socket. */
     if (chmod(path, S_IRUSR | S_IWUSR) < 0 || listen(listener->fd, BACKLOG) < 0)
         return err_set_errno(err, errno, "could not listen on %s", path);
     return 0;
@@ -184,7 +185,7 @@ static int bind_tcp(struct listener *listener,
 {
     const int on = 1;
 
-    if (!is_loopback(info->ai_addr) && !listener->tls && !open) {
+    if (!is_loopback(info->ai_addr) && listener->tls == NULL && !open) {
         err_set(err, PAWL_EDENIED, "%s can be reached by others, and there is no TLS", address);
         return err_hint(err, "Give a certificate, listen on 127.0.0.1, or say that it is meant.");
     }
@@ -200,14 +201,14 @@ static int bind_tcp(struct listener *listener,
     return 0;
 }
 
-/* The addresses behind HOST:PORT; freeaddrinfo them. */
+/* The addresses of HOST:PORT, to be freed with freeaddrinfo. */
 static int resolve(const char *address, struct addrinfo **ret_info, struct pawl_err *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     const char *colon = strrchr(address, ':');
     char host[256];
 
-    if (!colon || colon == address || (size_t)(colon - address) >= sizeof(host))
+    if (colon == NULL || colon == address || (size_t)(colon - address) >= sizeof(host))
         return err_set(err, PAWL_EINVAL, "\"%s\" is not HOST:PORT or unix:PATH", address);
     size_t len = (size_t)(colon - address);
     bool brackets = address[0] == '[' && address[len - 1] == ']';
@@ -279,7 +280,7 @@ int net_listen(
 {
     struct listener *listener = calloc(1, sizeof(*listener));
 
-    if (!listener)
+    if (listener == NULL)
         return err_set(err, PAWL_ENOMEM, "no memory to listen on %s", address);
     listener->net = net;
     listener->tls = tls;
@@ -300,7 +301,7 @@ int net_listen(
         if (listener->path[0])
             unlink(listener->path);
         free(listener);
-        return err ? err->code : PAWL_EFAILED;
+        return err != NULL ? err->code : PAWL_EFAILED;
     }
     listener->poll.data = listener;
     uv_poll_start(&listener->poll, UV_READABLE, accept_cb);

@@ -1,5 +1,5 @@
-/* listener: one socket that clients connect to. It accepts a bounded number in a turn, and survives having no
- * descriptors left. Loop's thread. */
+/* listener: one socket that clients connect to. It accepts a bounded number of clients in a
+ * turn, and survives a process without free descriptors. Loop's thread. */
 #ifndef SERVE_NET_LISTENER_H
 #define SERVE_NET_LISTENER_H
 
@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "serve/net/net.h"
 
-#define LISTENER_PATH_MAX 108 /* of a unix socket, as the kernel has it */
+#define LISTENER_PATH_MAX 108 /* of a unix socket, the kernel's limit */
 
 struct listener {
     struct list link; /* net->listeners */
@@ -18,11 +18,11 @@ struct listener {
     struct tls *tls; /* borrowed */
     uv_poll_t poll;
     int fd;
-    bool resting;                 /* accept failed in a way that waiting may cure */
-    char path[LISTENER_PATH_MAX]; /* of a unix socket, to be removed; or empty */
+    bool resting;                 /* accept failed, and may work later */
+    char path[LISTENER_PATH_MAX]; /* of a unix socket, removed at the end; or empty */
 };
 
-/* Once a tick: a listener that rested tries again. True while it needs ticks. */
+/* Called by the tick: a resting listener tries again. True while it needs ticks. */
 bool listener_tick(struct listener *listener);
 void listener_close(struct listener *listener);
 void listener_address(const struct listener *listener, char *out, size_t size);

@@ -1,12 +1,11 @@
 /*
- * net: the turn. A prepare handle runs before the loop sleeps: it flushes dirty peers and frees dead ones. Nothing
- * else does either.
+ * net: the turn. A prepare handle runs before the loop sleeps: it flushes dirty peers and frees
+ * dead ones. No other code does either.
  */
 #include "serve/net/net.h"
 
 #include <assert.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "serve/net/listener.h"
@@ -19,7 +18,7 @@ static int64_t now_us(void)
 
 static void idle_cb(uv_idle_t *idle)
 {
-    (void)idle; /* that it is active is all */
+    (void)idle; /* an active idle handle is all that is needed */
 }
 
 static void handle_closed(uv_handle_t *handle)
@@ -28,11 +27,10 @@ static void handle_closed(uv_handle_t *handle)
 
     if (--net->handles > 0)
         return;
-    free(net->input);
-    buf_deinit(&net->output);
+    io_buffers_deinit(&net->buffers);
     if (net->spare_fd >= 0)
         close(net->spare_fd);
-    if (net->stopped)
+    if (net->stopped != NULL)
         net->stopped(net->stopped_data);
 }
 
@@ -52,9 +50,10 @@ static void prepare_cb(uv_prepare_t *prepare)
     net->now_us = now_us();
     list_init(&todo);
     list_splice(&todo, &net->dirty);
-    while ((link = list_shift(&todo))) /* a flush may make it dirty again: for the next turn */
+    while ((link = list_shift(&todo)) !=
+           NULL) /* a peer that a flush makes dirty waits for the next turn */
         peer_flush(LIST_ENTRY(link, struct peer, dirty_link));
-    while ((link = list_shift(&net->dead)))
+    while ((link = list_shift(&net->dead)) != NULL)
         peer_free(LIST_ENTRY(link, struct peer, link));
     if (list_empty(&net->dirty))
         uv_idle_stop(&net->idle);
@@ -89,9 +88,7 @@ int net_init(struct net *net, const struct net_options *options, struct pawl_err
     list_init(&net->peers);
     list_init(&net->dirty);
     list_init(&net->dead);
-    buf_init(&net->output, PEER_UNSENT_MAX);
-    net->input = malloc(NET_INPUT_SIZE);
-    if (!net->input)
+    if (io_buffers_init(&net->buffers) < 0)
         return err_set(err, PAWL_ENOMEM, "no memory for the server");
     net->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     net->now_us = now_us();
@@ -105,7 +102,7 @@ int net_init(struct net *net, const struct net_options *options, struct pawl_err
     return 0;
 }
 
-/* The clock ticks only while somebody is there. */
+/* The timer runs only while there are peers. */
 void net_tick_wanted(struct net *net)
 {
     if (!uv_is_active((uv_handle_t *)&net->tick))
@@ -141,7 +138,7 @@ void net_stop(struct net *net, int64_t grace_ms, void (*stopped)(void *data), vo
     net->stopped = stopped;
     net->stopped_data = data;
     net_quiesce(net);
-    net_tick_wanted(net); /* also wakes a loop in which nothing else happens */
+    net_tick_wanted(net); /* also wakes an idle loop */
     LIST_FOREACH_SAFE(link, after, &net->peers) {
         peer_drain(LIST_ENTRY(link, struct peer, link), grace_ms);
     }

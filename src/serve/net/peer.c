@@ -1,7 +1,6 @@
 /*
- * peer: reading, writing and dying of one connection. Conserved: a live peer is on net->peers, a dead one on
- * net->dead until the end of the turn; what a write left is in `unsent`, and while there is any nothing more is
- * pulled out of the protocol.
+ * peer: when one connection is read, written and freed. Conserved: a live peer is on net->peers, a
+ * dead one on net->dead until the end of the turn.
  */
 #include "serve/net/peer.h"
 
@@ -18,15 +17,16 @@
 #include "serve/net/listener.h"
 
 #define LINGER_MS    1000
-#define LINGER_READS 32 /* of NET_INPUT_SIZE at most: who sends more has no intention of reading */
-#define READS_A_TURN 2  /* of NET_INPUT_SIZE, before others have their turn */
+#define LINGER_READS 32 /* of IO_INPUT_SIZE: a client that sends more does not want to read */
+#define READS_MAX    2  /* of IO_INPUT_SIZE for one peer, before the other peers get theirs */
+#define WRITES_MAX   4  /* likewise, of IO_CHUNK */
 
 static const char preface[PEER_PREFACE_LEN + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 static void poll_cb(uv_poll_t *poll, int status, int events);
 static void peer_linger(struct peer *peer);
 
-/* Waits for exactly what is wanted now. */
+/* Polls for exactly the events that are wanted now. */
 static void peer_poll(struct peer *peer)
 {
     int events = 0;
@@ -35,7 +35,7 @@ static void peer_poll(struct peer *peer)
         events |= UV_READABLE;
     if (peer->watched && !peer->eof)
         events |= UV_DISCONNECT;
-    if (peer->blocked)
+    if (peer->io.blocked)
         events |= UV_WRITABLE;
     if (events == peer->events)
         return;
@@ -97,17 +97,16 @@ static void peer_closed(uv_handle_t *handle)
 void peer_free(struct peer *peer)
 {
     assert(peer->dead);
-    if (peer->protocol)
+    if (peer->protocol != NULL)
         peer->protocol->close(peer);
-    /* What the protocol's end called back may have marked it. */
+    /* A callback during the protocol's close may have marked the peer dirty. */
     list_remove(&peer->dirty_link);
-    tls_session_free(peer->tls);
-    buf_deinit(&peer->unsent);
     uv_close((uv_handle_t *)&peer->poll, peer_closed);
-    close(peer->fd);
+    close(peer->io.fd);
+    io_deinit(&peer->io);
 }
 
-/* Not all at once: connections that were opened together do not go together. */
+/* Varies by a tenth: connections that were opened together do not close together. */
 static int64_t peer_old_us(const struct net *net)
 {
     int64_t age_us = net->options.limits->age_ms * US_PER_MS;
@@ -117,26 +116,34 @@ static int64_t peer_old_us(const struct net *net)
     return net->now_us + age_us - (int64_t)rand_below((uint64_t)age_us / 10 + 1);
 }
 
+static int peer_input(void *data, const uint8_t *bytes, size_t len);
+static int peer_output(void *data, struct buf *out);
+
+static const struct io_ops peer_io = {.input = peer_input, .output = peer_output};
+
 void peer_accept(struct net *net, int fd, struct tls *tls, const char *address)
 {
     struct peer *peer = calloc(1, sizeof(*peer));
 
-    if (!peer || (tls && !(peer->tls = tls_session_new(tls))) ||
+    if (peer == NULL) {
+        close(fd);
+        return;
+    }
+    io_init(&peer->io, &peer_io, peer, &net->buffers);
+    peer->io.fd = fd;
+    if ((tls != NULL && (peer->io.tls = tls_session_new(tls)) == NULL) ||
         uv_poll_init(net->options.loop, &peer->poll, fd) < 0) {
-        if (peer)
-            tls_session_free(peer->tls);
+        io_deinit(&peer->io);
         free(peer);
         close(fd);
         return;
     }
     peer->net = net;
-    peer->fd = fd;
     peer->poll.data = peer;
     peer->opened_us = peer->read_us = peer->progress_us = net->now_us;
     peer->close_by_us = INT64_MAX;
     peer->old_us = peer_old_us(net);
     list_init(&peer->dirty_link);
-    buf_init(&peer->unsent, PEER_UNSENT_MAX);
     snprintf(peer->address, sizeof(peer->address), "%s", address);
     list_push(&net->peers, &peer->link);
     net->n_peers++;
@@ -145,7 +152,7 @@ void peer_accept(struct net *net, int fd, struct tls *tls, const char *address)
     peer_poll(peer);
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------- */
+/* ── input ── */
 
 static int peer_attach(struct peer *peer, bool http2)
 {
@@ -161,17 +168,17 @@ static int peer_attach(struct peer *peer, bool http2)
                                  : 0;
 }
 
-/* Plain bytes. With TLS the first call has none: the handshake is over. */
+/* Takes plain bytes. With TLS the first call has none: the handshake is over. */
 static int peer_input(void *data, const uint8_t *bytes, size_t len)
 {
     struct peer *peer = data;
 
-    if (!peer->protocol && peer->tls && tls_session_alpn_h2(peer->tls)) {
+    if (peer->protocol == NULL && peer->io.tls != NULL && tls_session_alpn_h2(peer->io.tls)) {
         int rc = peer_attach(peer, true);
         if (rc < 0)
             return rc;
     }
-    while (!peer->protocol && len > 0) {
+    while (peer->protocol == NULL && len > 0) {
         bool same = *bytes == (uint8_t)preface[peer->preface_len];
         if (same) {
             peer->preface[peer->preface_len++] = *bytes++;
@@ -186,46 +193,38 @@ static int peer_input(void *data, const uint8_t *bytes, size_t len)
     return len > 0 ? peer->protocol->input(peer, bytes, len) : 0;
 }
 
-static void peer_received(struct peer *peer, size_t len)
+/* One read. False: there is nothing more to read at present. */
+static bool peer_read(struct peer *peer)
 {
     struct net *net = peer->net;
-    bool was_ready = !peer->tls || tls_session_ready(peer->tls);
-    int rc;
+    bool was_ready = io_ready(&peer->io);
+    uint64_t before = peer->io.bytes_in;
+    int rc = 0;
+    enum io_read result = io_read(&peer->io, &rc);
 
-    peer->read_us = net->now_us;
-    net->counters.bytes_received += len;
-    if (peer->tls)
-        rc = tls_session_input(peer->tls, net->input, len, peer_input, peer);
-    else
-        rc = peer_input(peer, net->input, len);
-    if (peer->tls && (!was_ready || rc < 0))
+    if (peer->io.bytes_in > before)
+        peer->read_us = net->now_us;
+    net->counters.bytes_received += peer->io.bytes_in - before;
+    if (!was_ready || (peer->io.tls != NULL && result == IO_REFUSED))
         peer_dirty(peer);
-    if (rc < 0 && !was_ready && !tls_session_ready(peer->tls))
-        net->counters.tls_failed++;
-    if (rc < 0)
+    if (result == IO_REFUSED) {
+        net->counters.tls_failed += !io_ready(&peer->io);
         peer_close(peer);
+    } else if (result == IO_END) {
+        peer->eof = true;
+        if (peer->io.errnum != 0 || peer->protocol == NULL || !peer->protocol->answers_after_eof)
+            peer_kill(peer);
+        else
+            peer_dirty(peer);
+    }
+    return result == IO_MORE;
 }
 
 static void peer_readable(struct peer *peer)
 {
-    for (int i = 0; i < READS_A_TURN && (peer->events & UV_READABLE); i++) {
-        ssize_t n = recv(peer->fd, peer->net->input, NET_INPUT_SIZE, 0);
-        if (n > 0) {
-            peer_received(peer, (size_t)n);
-            if ((size_t)n < NET_INPUT_SIZE)
-                return;
-            continue;
-        }
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    for (int i = 0; i < READS_MAX && (peer->events & UV_READABLE); i++) {
+        if (!peer_read(peer))
             return;
-        peer->eof = true;
-        if (n < 0 || !peer->protocol || !peer->protocol->answers_after_eof)
-            peer_kill(peer);
-        else {
-            peer_poll(peer);
-            peer_dirty(peer);
-        }
-        return;
     }
 }
 
@@ -238,7 +237,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         return;
     }
     if (events & UV_WRITABLE) {
-        peer->blocked = false;
+        peer->io.blocked = false;
         peer_dirty(peer);
     }
     if (peer->lingering)
@@ -249,113 +248,38 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         peer_poll(peer);
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------ */
+/* ── output ── */
 
-/* As much as the socket takes. Negative: the connection is broken. */
-static ssize_t peer_write(struct peer *peer, const void *data, size_t len)
+static int peer_output(void *data, struct buf *out)
 {
-    ssize_t n = send(peer->fd, data, len, MSG_NOSIGNAL);
+    struct peer *peer = data;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        n = 0;
-    if (n > 0) {
+    return peer->protocol != NULL && !peer->said_goodbye ? peer->protocol->output(peer, out) : 0;
+}
+
+/* As io_write. */
+static int peer_write(struct peer *peer)
+{
+    uint64_t before = peer->io.bytes_out;
+    int rc = io_write(&peer->io, WRITES_MAX);
+
+    if (peer->io.bytes_out > before)
         peer->progress_us = peer->net->now_us;
-        peer->net->counters.bytes_sent += (size_t)n;
-    }
-    if (n >= 0 && (size_t)n < len)
-        peer->blocked = true;
-    return n;
-}
-
-static int send_unsent(struct peer *peer)
-{
-    if (peer->unsent.len == 0)
-        return 0;
-    ssize_t n = peer_write(peer, peer->unsent.data + peer->sent, peer->unsent.len - peer->sent);
-    if (n < 0)
-        return PAWL_ECONN;
-    peer->sent += (size_t)n;
-    if (peer->sent == peer->unsent.len) {
-        buf_deinit(&peer->unsent); /* an idle connection holds no buffers */
-        peer->sent = 0;
-    }
-    return 0;
-}
-
-/* What does not go out at once is kept. */
-static int send_new(struct peer *peer, const void *data, size_t len)
-{
-    ssize_t n = peer_write(peer, data, len);
-
-    if (n < 0)
-        return PAWL_ECONN;
-    return buf_append(&peer->unsent, (const char *)data + n, len - (size_t)n);
-}
-
-static int send_encrypted(struct peer *peer)
-{
-    const uint8_t *data;
-    size_t len = tls_session_pending(peer->tls, &data);
-
-    if (len == 0)
-        return 0;
-    int rc = send_new(peer, data, len);
-    tls_session_sent(peer->tls);
+    peer->net->counters.bytes_sent += peer->io.bytes_out - before;
     return rc;
 }
 
-/* One chunk from the protocol. 1: there was one. */
-static int send_chunk(struct peer *peer)
-{
-    struct buf *out = &peer->net->output;
-
-    if (!peer->protocol || peer->said_goodbye || (peer->tls && !tls_session_ready(peer->tls)))
-        return 0;
-    buf_clear(out);
-    int rc = peer->protocol->output(peer, out);
-    if (rc < 0 || out->failed)
-        return rc < 0 ? rc : PAWL_ENOMEM;
-    if (out->len == 0)
-        return 0;
-    if (peer->tls) {
-        rc = tls_session_output(peer->tls, out->data, out->len);
-        return rc < 0 ? rc : 1;
-    }
-    rc = send_new(peer, out->data, out->len);
-    return rc < 0 ? rc : 1;
-}
-
-/* 1: there may be more to send. 0: all was sent, or the socket takes no more. */
-static int send_all(struct peer *peer)
-{
-    for (int i = 0; i < PEER_WRITES_A_TURN; i++) {
-        int rc = send_unsent(peer);
-        if (rc == 0 && !peer->blocked && peer->tls)
-            rc = send_encrypted(peer);
-        if (rc < 0 || peer->blocked)
-            return rc;
-        rc = send_chunk(peer);
-        if (rc < 0)
-            return rc;
-        if (rc == 0) {
-            const uint8_t *data;
-            return peer->tls && tls_session_pending(peer->tls, &data) > 0;
-        }
-    }
-    return 1;
-}
-
-/* Everything was sent. TLS says goodbye before the end. Closing while the client still sends would reset the connection
- * and take our last words away from it: it gets a moment to read them. */
+/* Everything was sent. TLS says goodbye before the end. A close while the client still sends
+ * would reset the connection and lose the last bytes: the client gets a moment to read them. */
 static void peer_last_words(struct peer *peer)
 {
-    if (peer->tls && tls_session_ready(peer->tls) && !peer->said_goodbye) {
+    if (peer->io.tls != NULL && io_ready(&peer->io) && !peer->said_goodbye) {
         peer->said_goodbye = peer->closing = true;
-        tls_session_close(peer->tls);
+        tls_session_close(peer->io.tls);
         peer_dirty(peer);
         return;
     }
-    if (peer->eof || peer->lingering || shutdown(peer->fd, SHUT_WR) < 0) {
+    if (peer->eof || peer->lingering || shutdown(peer->io.fd, SHUT_WR) < 0) {
         peer_kill(peer);
         return;
     }
@@ -365,10 +289,10 @@ static void peer_last_words(struct peer *peer)
         peer->close_by_us = by;
 }
 
-/* Reads and forgets, until the client has closed. */
+/* Reads and drops input until the client has closed. */
 static void peer_linger(struct peer *peer)
 {
-    ssize_t n = recv(peer->fd, peer->net->input, NET_INPUT_SIZE, 0);
+    ssize_t n = recv(peer->io.fd, peer->net->buffers.input, IO_INPUT_SIZE, 0);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || ++peer->lingered > LINGER_READS)
         peer_kill(peer);
@@ -376,26 +300,26 @@ static void peer_linger(struct peer *peer)
 
 void peer_flush(struct peer *peer)
 {
-    if (peer->dead || peer->blocked || peer->lingering)
+    if (peer->dead || peer->io.blocked || peer->lingering)
         return;
-    int rc = send_all(peer);
+    int rc = peer_write(peer);
     if (rc < 0) {
         peer_kill(peer);
         return;
     }
     if (rc > 0)
         peer_dirty(peer);
-    else if (!peer->blocked) {
-        bool finished = peer->protocol && peer->protocol->finished(peer);
+    else if (!peer->io.blocked) {
+        bool finished = peer->protocol != NULL && peer->protocol->finished(peer);
         peer->progress_us = peer->net->now_us;
-        if (peer->closing || finished || (peer->eof && !peer->protocol))
+        if (peer->closing || finished || (peer->eof && peer->protocol == NULL))
             peer_last_words(peer);
     }
     if (!peer->dead)
         peer_poll(peer);
 }
 
-/* --- time -------------------------------------------------------------------------------------------------------- */
+/* ── time ── */
 
 void peer_drain(struct peer *peer, int64_t grace_ms)
 {
@@ -407,17 +331,17 @@ void peer_drain(struct peer *peer, int64_t grace_ms)
     if (peer->draining)
         return;
     peer->draining = true;
-    if (peer->protocol)
+    if (peer->protocol != NULL)
         peer->protocol->drain(peer);
     else
-        peer_kill(peer); /* it has said nothing yet */
+        peer_kill(peer); /* the client has sent nothing yet */
 }
 
 void peer_quiesce(struct peer *peer)
 {
-    if (peer->dead || peer->draining || !peer->protocol)
+    if (peer->dead || peer->draining || peer->protocol == NULL)
         return;
-    if (peer->protocol->needed && peer->protocol->needed(peer))
+    if (peer->protocol->needed != NULL && peer->protocol->needed(peer))
         return;
     peer->draining = true;
     peer->protocol->drain(peer);
@@ -428,9 +352,9 @@ void peer_tick(struct peer *peer, int64_t now_us)
     const struct serve_limits *limits = peer->net->options.limits;
     bool late = now_us >= peer->close_by_us;
 
-    if (!peer->protocol && now_us - peer->opened_us > limits->handshake_ms * US_PER_MS)
+    if (peer->protocol == NULL && now_us - peer->opened_us > limits->handshake_ms * US_PER_MS)
         late = true;
-    if (peer->blocked && now_us - peer->progress_us > limits->grace_ms * US_PER_MS)
+    if (peer->io.blocked && now_us - peer->progress_us > limits->grace_ms * US_PER_MS)
         late = true;
     if (late) {
         peer->net->counters.timed_out += !peer->lingering;
@@ -443,6 +367,6 @@ void peer_tick(struct peer *peer, int64_t now_us)
         peer_drain(peer, limits->grace_ms);
     if (peer->net->quiet)
         peer_quiesce(peer);
-    if (peer->protocol && !peer->dead)
+    if (peer->protocol != NULL && !peer->dead)
         peer->protocol->tick(peer, now_us);
 }

@@ -1,13 +1,14 @@
 /*
- * peer: one connection of a client, from accept to close. It reads, writes, encrypts and keeps time; what the bytes
- * mean is a protocol's business, chosen by the first bytes: HTTP/2 begins with a preface that no HTTP/1.1 request
- * has. Loop's thread.
+ * peer: one connection of a client, from accept to close. The peer polls its socket and keeps time
+ * (wire/io.h reads and writes); a protocol knows what the bytes mean. The first bytes choose the
+ * protocol: HTTP/2 begins with a preface that no HTTP/1.1 request has. Loop's thread.
  *
- *     accepted ──(TLS handshake)── DETECT ──preface──► HTTP/2 ─┐
- *                                     └────else──────► HTTP/1.1 ┴─► closing (what is queued goes out) ─► dead
+ *     accepted ──(TLS handshake)─ DETECT ──preface──► HTTP/2 ──┐
+ *                                   └───else──────► HTTP/1.1 ┴─► closing (sends the queue) ─► dead
  *
- * Callbacks only mark: dirty peers are flushed and dead ones freed once in each turn of the loop (net.c), so nothing
- * is sent or freed under the feet of a protocol's own code, and what several callbacks queued goes out in one write.
+ * Callbacks only mark: net.c flushes dirty peers and frees dead ones once in each turn of the loop.
+ * So nothing is sent or freed while the code of a protocol runs, and what several callbacks queued
+ * goes out in one write.
  */
 #ifndef SERVE_NET_PEER_H
 #define SERVE_NET_PEER_H
@@ -17,32 +18,27 @@
 
 #include <uv.h>
 
-#include "base/buf.h"
 #include "base/list.h"
 #include "serve/net/net.h"
-#include "wire/tls.h"
+#include "wire/io.h"
 
 #define PEER_ADDRESS_MAX 80
-#define PEER_CHUNK       ((size_t)64 * 1024) /* what a protocol adds to one write before it stops */
-#define PEER_UNSENT_MAX \
-    ((size_t)256 * 1024) /* what a write that was cut short leaves, TLS included */
-#define PEER_PREFACE_LEN   24
-#define PEER_WRITES_A_TURN 4 /* chunks for one peer before others have their turn */
+#define PEER_PREFACE_LEN 24
 
 struct peer_protocol {
-    /* All bytes are taken. Negative: the connection is to be closed after what is queued was sent. */
+    /* Takes all bytes. Negative: the connection is closed after the queue was sent. */
     int (*input)(struct peer *peer, const uint8_t *data, size_t len);
-    /* Adds what is to be sent to out, about PEER_CHUNK at most. Negative: the connection is broken. */
+    /* Adds bytes to be sent to out, about IO_CHUNK at most. Negative: the connection is broken. */
     int (*output)(struct peer *peer, struct buf *out);
-    /* There is nothing more to be said or heard: it may be closed once everything was sent. */
+    /* Nothing more will be sent or read: the connection may be closed once everything was sent. */
     bool (*finished)(const struct peer *peer);
-    /* It is needed until a call on it has ended (rpc_call_ops.keeps_connection). NULL: never. */
+    /* A call needs the connection until it ends (rpc_call_ops.keeps_connection). NULL: never. */
     bool (*needed)(const struct peer *peer);
-    /* Now and then, for timeouts. */
+    /* Called by the tick, for timeouts. */
     void (*tick)(struct peer *peer, int64_t now_us);
     /* The server stops, or the connection is too old: take nothing new, finish soon. */
     void (*drain)(struct peer *peer);
-    /* Forget the peer; calls on it are aborted. */
+    /* Forgets the peer; calls on it are aborted. */
     void (*close)(struct peer *peer);
     bool answers_after_eof; /* a client that sends no more may still read */
 };
@@ -52,52 +48,48 @@ struct peer {
     struct list dirty_link; /* net->dirty */
     struct net *net;
     uv_poll_t poll;
-    int fd;
+    struct io io;
     int events;                           /* what the poll handle waits for */
     const struct peer_protocol *protocol; /* NULL while detecting */
-    void *state;                          /* the protocol's, owned by it */
-    struct tls_session *tls;              /* owned; NULL without TLS */
+    void *state;                          /* owned by the protocol */
     uint8_t preface[PEER_PREFACE_LEN];
     size_t preface_len;
-    struct buf unsent; /* what a write left; from sent on */
-    size_t sent;
     int64_t opened_us;
-    int64_t old_us;      /* when it is too old; INT64_MAX: never */
-    int64_t read_us;     /* when something came last */
-    int64_t progress_us; /* when something went out, or nothing had to */
-    int64_t close_by_us; /* INT64_MAX, or when a drain ends by force */
+    int64_t old_us;      /* when the connection is too old; INT64_MAX: never */
+    int64_t read_us;     /* when bytes came last */
+    int64_t progress_us; /* when bytes went out last, or nothing had to */
+    int64_t close_by_us; /* when the connection is closed by force; INT64_MAX: never */
     int lingered;        /* reads while lingering */
-    bool blocked;        /* the socket takes no more at present */
-    bool watched;        /* a close of the client's counts while nothing is read */
+    bool watched;        /* a close by the client counts also while nothing is read */
     bool paused;         /* the protocol wants no input at present */
     bool eof;
-    bool closing;      /* no input any more; dies when everything was sent */
-    bool lingering;    /* everything is said; waits for the client to close */
-    bool said_goodbye; /* TLS: nothing may be encrypted any more */
+    bool closing;      /* takes no input; dies when everything was sent */
+    bool lingering;    /* everything was sent; waits for the client to close */
+    bool said_goodbye; /* TLS: nothing more may be encrypted */
     bool dead;
     bool draining;
     char address[PEER_ADDRESS_MAX];
 };
 
-/* Takes the descriptor, also when it fails. */
+/* Takes the descriptor, also on failure. */
 void peer_accept(struct net *net, int fd, struct tls *tls, const char *address);
 
-/* Something is to be sent. */
+/* There is something to send. */
 void peer_dirty(struct peer *peer);
-/* Input is wanted or not; while it is not, nothing is read. */
+/* While paused, nothing is read. */
 void peer_pause(struct peer *peer, bool paused);
-/* While nothing is read, a client that closes is noticed all the same. */
+/* While watched, a close by the client is noticed also when nothing is read. */
 void peer_watch(struct peer *peer, bool watched);
-/* Sends what is queued, then closes. */
+/* Sends the queue, then closes. */
 void peer_close(struct peer *peer);
-/* Closes at the end of the turn, whatever is queued. */
+/* Closes at the end of the turn, without sending the queue. */
 void peer_kill(struct peer *peer);
 /* Asks the protocol to finish within grace_ms. */
 void peer_drain(struct peer *peer, int64_t grace_ms);
-/* Asks it to finish, however long that takes, unless it is still needed. */
+/* Asks the protocol to finish without a time limit, unless a call needs the connection. */
 void peer_quiesce(struct peer *peer);
 
-/* For net.c: once a turn, and now and then. */
+/* For net.c: the turn and the tick. */
 void peer_flush(struct peer *peer);
 void peer_tick(struct peer *peer, int64_t now_us);
 void peer_free(struct peer *peer);

@@ -1,7 +1,7 @@
 /*
- * call: one call's life. It is on rpc->active from rpc_call_begin until it has ended and nothing of ours on the stack
- * uses it (busy == 0); then it goes back to the idle ones. Conserved: finish or gone is told at most once each, and
- * every call that began is counted as ended exactly once.
+ * call: the life of one call. The call is on rpc->active from rpc_call_begin until it has ended and
+ * no function here uses it (busy == 0); then it returns to the idle ones. Conserved: finish and
+ * gone are called at most once each, and every call that began is counted as ended exactly once.
  */
 #include "serve/rpc/call.h"
 
@@ -15,7 +15,8 @@
 #include "serve/rpc/rpc_internal.h"
 #include "wire/wire.h"
 
-/* Requests are small, and a thousand workers have a stream open each, and as many reports under way. */
+/* Requests are small, and a thousand workers have a stream open each, and as many reports under
+ * way. */
 #define HEAD_FIRST ((size_t)256)
 #define BODY_FIRST ((size_t)512)
 
@@ -43,12 +44,12 @@ static struct rpc_call *call_get(struct rpc *rpc)
 {
     struct list *link = list_shift(&rpc->idle);
 
-    if (link) {
+    if (link != NULL) {
         rpc->n_idle--;
         return LIST_ENTRY(link, struct rpc_call, link);
     }
     struct rpc_call *call = calloc(1, sizeof(*call));
-    if (!call)
+    if (call == NULL)
         return NULL;
     list_init(&call->link);
     call->rpc = rpc;
@@ -62,14 +63,14 @@ static struct rpc_call *call_get(struct rpc *rpc)
     return call;
 }
 
-/* The memory it holds is counted against what all may hold. */
+/* Counts the memory of the call against the limit of all calls. */
 static int call_charge(struct rpc_call *call)
 {
     struct rpc *rpc = call->rpc;
-    size_t held = frame_held(&call->reader) + call->body.used;
+    size_t memory = frame_memory(&call->reader) + call->body.used;
 
-    rpc->memory_used = rpc->memory_used - call->charged + held;
-    call->charged = held;
+    rpc->memory_used = rpc->memory_used - call->charged + memory;
+    call->charged = memory;
     if (rpc->memory_used <= (size_t)rpc->limits->memory_bytes)
         return 0;
     rpc->memory_refused++;
@@ -103,7 +104,7 @@ static void call_leave(struct rpc_call *call)
         call_put(call);
 }
 
-/* The end, for the numbers and the timer. */
+/* The call ended: metrics and timer. */
 static void call_close(struct rpc_call *call, enum rpc_status status)
 {
     struct rpc_entry *entry = call->entry;
@@ -114,14 +115,15 @@ static void call_close(struct rpc_call *call, enum rpc_status status)
     uv_timer_stop(&call->timer);
     entry->ended[status]++;
     entry->active--;
-    if (entry->method && !entry->method->server_streams)
+    if (entry->method != NULL && !entry->method->server_streams)
         histogram_add(&entry->latency, now_us() - call->started_us);
 }
 
-/* What the client is told about effects of a call that ends like this. Nothing of a stream, which has several. */
+/* Whether a call that ends like this was done, for the client. Nothing is said of a stream,
+ * which has several effects. */
 static const char *call_done(const struct rpc_call *call, enum rpc_status status)
 {
-    if (status == RPC_OK || (call->entry->method && call->entry->method->server_streams))
+    if (status == RPC_OK || (call->entry->method != NULL && call->entry->method->server_streams))
         return NULL;
     return call->unknown ? RPC_DONE_UNKNOWN : RPC_DONE_NO;
 }
@@ -136,13 +138,13 @@ static void call_finish(struct rpc_call *call, enum rpc_status status, const cha
     call_leave(call);
 }
 
-/* The handler that holds the call is told to forget it. */
+/* Tells the handler that holds the call to forget it. */
 static void call_gone(struct rpc_call *call)
 {
     const struct rpc_call_ops *ops = call->ops;
 
     call->ops = NULL;
-    if (ops)
+    if (ops != NULL)
         ops->gone(call, call->data);
 }
 
@@ -163,28 +165,28 @@ static void deadline_cb(uv_timer_t *timer)
                           "the call's deadline passed before there was an answer");
 }
 
-/* Sets what the head asks for; -1 after the call was refused. */
+/* Sets what the head asks for; -1: the call was refused. */
 static int call_accept(struct rpc_call *call, const struct rpc_head *head)
 {
     int64_t timeout_us;
 
-    if (head->encoding && strcmp(head->encoding, "gzip") == 0)
+    if (head->encoding != NULL && strcmp(head->encoding, "gzip") == 0)
         call->reader.gzip = true;
-    else if (head->encoding && strcmp(head->encoding, "identity") != 0) {
+    else if (head->encoding != NULL && strcmp(head->encoding, "identity") != 0) {
         rpc_end(call,
                 RPC_UNIMPLEMENTED,
                 "compression \"%s\" is not known here; use gzip or identity",
                 head->encoding);
         return -1;
     }
-    if (head->authorization) {
+    if (head->authorization != NULL) {
         call->authorization = arena_strdup(&call->head, head->authorization);
-        if (!call->authorization) {
+        if (call->authorization == NULL) {
             rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory for the call");
             return -1;
         }
     }
-    if (!head->timeout)
+    if (head->timeout == NULL)
         return 0;
     if (rpc_timeout_parse(head->timeout, strlen(head->timeout), &timeout_us) < 0) {
         rpc_end(call, RPC_INVALID_ARGUMENT, "grpc-timeout \"%s\" is not a timeout", head->timeout);
@@ -207,12 +209,12 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
 {
     struct rpc_call *call = call_get(rpc);
 
-    if (!call) {
+    if (call == NULL) {
         sink->finish(stream, RPC_RESOURCE_EXHAUSTED, "no memory for the call", RPC_DONE_NO);
         return NULL;
     }
     struct rpc_entry *entry = map_get(&rpc->by_path, head->path, strlen(head->path));
-    call->entry = entry ? entry : &rpc->unknown;
+    call->entry = entry != NULL ? entry : &rpc->unknown;
     call->sink = sink;
     call->stream = stream;
     call->peer = *head->peer;
@@ -232,7 +234,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     rpc->n_active++;
 
     call->busy++;
-    if (!entry)
+    if (entry == NULL)
         rpc_end(call, RPC_UNIMPLEMENTED, "there is no method %s here", head->path);
     else
         (void)call_accept(call, head);
@@ -241,7 +243,7 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
     return refused ? NULL : call;
 }
 
-/* Runs the handler and sees to it that somebody answers. */
+/* Runs the handler, and answers if the handler did not. */
 static void call_handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
     const struct rpc_method *method = call->entry->method;
@@ -249,11 +251,11 @@ static void call_handle(struct rpc_call *call, const ProtobufCMessage *request)
     bool asked = call->guarded || method->client_streams;
 
     call->guarded = true;
-    if (asked || !rpc->guard || rpc->guard(call, rpc->guard_data)) {
+    if (asked || rpc->guard == NULL || rpc->guard(call, rpc->guard_data)) {
         call->handled = true;
         method->handle(call, request, call->entry->service->data);
     }
-    if (!call->ended && !call->ops && (!method->client_streams || !request))
+    if (!call->ended && call->ops == NULL && (!method->client_streams || request == NULL))
         rpc_end(call, RPC_INTERNAL, "%s gave no answer", method->name);
 }
 
@@ -272,7 +274,7 @@ static void call_message(struct rpc_call *call, const uint8_t *data, size_t len)
     struct pawl_err err;
 
     call->entry->messages_in++;
-    if (call->request && !method->client_streams) {
+    if (call->request != NULL && !method->client_streams) {
         rpc_end(call, RPC_INTERNAL, "%s takes one message, and there is another", method->name);
         return;
     }
@@ -329,7 +331,7 @@ void rpc_call_input_end(struct rpc_call *call)
         rpc_end(call, RPC_INTERNAL, "the request ends in the middle of a message");
     } else if (method->client_streams)
         call_handle(call, NULL);
-    else if (!call->request)
+    else if (call->request == NULL)
         rpc_end(call, RPC_INTERNAL, "%s takes one message, and there is none", method->name);
     else
         call_handle(call, call->request);
@@ -350,14 +352,14 @@ bool rpc_call_starved(const struct rpc_call *call)
 
 bool rpc_call_keeps_connection(const struct rpc_call *call)
 {
-    return call->ops && call->ops->keeps_connection;
+    return call->ops != NULL && call->ops->keeps_connection;
 }
 
 void rpc_call_writable(struct rpc_call *call)
 {
     call->starved = false;
     call->busy++;
-    if (call->ops && call->ops->writable)
+    if (call->ops != NULL && call->ops->writable != NULL)
         call->ops->writable(call, call->data);
     call_leave(call);
 }
@@ -372,9 +374,9 @@ void rpc_call_abort(struct rpc_call *call)
     call_leave(call);
 }
 
-/* --- answering ------------------------------------------------------------------------------------------------- */
+/* ── answering ── */
 
-/* The message behind its prefix, at the end of the queue. */
+/* Appends the message with its prefix to the queue. */
 static int call_pack(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(message->descriptor == call->entry->method->response);
@@ -382,7 +384,7 @@ static int call_pack(struct rpc_call *call, const ProtobufCMessage *message)
     if (len > UINT32_MAX)
         return PAWL_ELIMIT;
     uint8_t *out = call->sink->reserve(call->stream, FRAME_PREFIX_LEN + len);
-    if (!out)
+    if (out == NULL)
         return PAWL_ENOMEM;
     frame_prefix(out, len);
     size_t packed = protobuf_c_message_pack(message, out + FRAME_PREFIX_LEN);
@@ -396,8 +398,7 @@ void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(!call->ended);
     if (call_pack(call, message) < 0) {
-        call->unknown =
-            true; /* there is an answer, so it was done; the client must not take it for refused */
+        call->unknown = true; /* there is an answer, so the call was done */
         call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;
     }
@@ -419,7 +420,7 @@ int rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
 
 size_t rpc_queued(const struct rpc_call *call)
 {
-    return call->stream ? call->sink->queued(call->stream) : 0;
+    return call->stream != NULL ? call->sink->queued(call->stream) : 0;
 }
 
 static void end_with(struct rpc_call *call, enum rpc_status status, const char *fmt, va_list ap)
@@ -473,14 +474,9 @@ void rpc_end_err(struct rpc_call *call, const struct pawl_err *err)
 
 void rpc_hold(struct rpc_call *call, const struct rpc_call_ops *ops, void *data)
 {
-    assert(!call->ended && ops && ops->gone);
+    assert(!call->ended && ops != NULL && ops->gone != NULL);
     call->ops = ops;
     call->data = data;
-}
-
-void *rpc_held_data(const struct rpc_call *call)
-{
-    return call->data;
 }
 
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
@@ -495,7 +491,7 @@ const char *rpc_call_authorization(const struct rpc_call *call)
 
 const char *rpc_call_path(const struct rpc_call *call)
 {
-    return call->entry->path ? call->entry->path : "";
+    return call->entry->path != NULL ? call->entry->path : "";
 }
 
 int64_t rpc_call_deadline_us(const struct rpc_call *call)

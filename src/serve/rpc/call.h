@@ -1,6 +1,6 @@
 /*
- * call: the other side of rpc.h, for the transport. The transport feeds a call bytes and tells its end; the call
- * answers through a sink. Loop's thread.
+ * call: the other side of rpc.h, for the transport. The transport feeds bytes to a call and tells
+ * it the end; the call answers through a sink. Loop's thread.
  */
 #ifndef SERVE_RPC_CALL_H
 #define SERVE_RPC_CALL_H
@@ -8,16 +8,17 @@
 #include "serve/rpc/rpc.h"
 
 struct rpc_sink {
-    /* Room for len bytes at the end of the stream's queue, which the caller fills before it does anything else. The
-     * first sends the headers. NULL: no memory. */
+    /* Room for len bytes at the end of the stream's queue, which the caller fills before
+     * anything else. The first call sends the headers. NULL: no memory. */
     uint8_t *(*reserve)(void *stream, size_t len);
     size_t (*queued)(const void *stream);
-    /* Once the queue has gone out, the status. The stream must not use the call any more. done: for RPC_DONE_TRAILER;
-     * NULL: nothing is said about it. */
+    /* Sends the status after the queue. The stream must not use the call any more. done: for
+     * RPC_DONE_TRAILER; NULL: no trailer. */
     void (*finish)(void *stream, enum rpc_status status, const char *message, const char *done);
 };
 
-/* What a request says about itself. Borrowed for the call of rpc_call_begin, but for peer, which must outlive it. */
+/* The head of a request. Borrowed during rpc_call_begin, except for peer, which must outlive the
+ * call. */
 struct rpc_head {
     const char *path;
     const char *timeout;       /* grpc-timeout, or NULL */
@@ -31,12 +32,13 @@ struct rpc_call *rpc_call_begin(struct rpc *rpc,
                                 const struct rpc_head *head,
                                 const struct rpc_sink *sink,
                                 void *stream) MUST_CHECK;
-/* Any of these may end the call, that is, call finish. */
+/* Each of these may end the call: finish is called then. */
 void rpc_call_input(struct rpc_call *call, const uint8_t *data, size_t len);
 void rpc_call_input_end(struct rpc_call *call);
-/* The request should be complete by now. A client's stream may be silent, but not in the middle of a message. */
+/* The request should be complete by now. A client's stream may be silent, but not in the middle
+ * of a message. */
 void rpc_call_too_slow(struct rpc_call *call);
-/* The queue has room again after it was refused. */
+/* The queue has room again after a refused rpc_send. */
 void rpc_call_writable(struct rpc_call *call);
 /* rpc_send was refused since the last rpc_call_writable. */
 bool rpc_call_starved(const struct rpc_call *call);

@@ -1,6 +1,6 @@
 /*
- * health: a small map of names, and the calls that watch. A watcher that does not read gets the newest status once it
- * does: what it is owed is one word, not a list.
+ * health: a small map of names, and the calls that watch. A watcher that does not read gets only
+ * the newest status once it reads.
  */
 #include "serve/rpc/health.h"
 
@@ -34,14 +34,14 @@ struct watcher {
     struct health *health;
     struct rpc_call *call;
     char *name; /* owned */
-    int told;   /* the status it was sent last; -1: none */
+    int told;   /* the status that was sent last; -1: none */
 };
 
 static HealthStatus status_of(const struct health *health, const char *service)
 {
     const struct health_name *name = map_get(&health->names, service, strlen(service));
 
-    if (!name)
+    if (name == NULL)
         return STATUS(SERVICE_UNKNOWN);
     return name->serving && !health->shut_down ? STATUS(SERVING) : STATUS(NOT_SERVING);
 }
@@ -109,9 +109,9 @@ static void handle_watch(struct rpc_call *call, const ProtobufCMessage *message,
         return;
     }
     struct watcher *watcher = calloc(1, sizeof(*watcher));
-    if (watcher)
+    if (watcher != NULL)
         watcher->name = strdup(request->service);
-    if (!watcher || !watcher->name) {
+    if (watcher == NULL || watcher->name == NULL) {
         free(watcher);
         rpc_end(call, RPC_RESOURCE_EXHAUSTED, "no memory to watch");
         return;
@@ -141,7 +141,7 @@ int health_new(struct rpc *rpc, struct health **ret_health, struct pawl_err *err
 {
     struct health *health = calloc(1, sizeof(*health));
 
-    if (!health)
+    if (health == NULL)
         return err_set(err, PAWL_ENOMEM, "no memory for the health service");
     map_init(&health->names, HEALTH_NAMES_MAX);
     list_init(&health->watchers);
@@ -167,9 +167,9 @@ void health_free(struct health *health)
     struct health_name *name;
     size_t pos = 0;
 
-    if (!health)
+    if (health == NULL)
         return;
-    while ((name = map_next(&health->names, &pos, NULL, NULL)))
+    while ((name = map_next(&health->names, &pos, NULL, NULL)) != NULL)
         free(name);
     map_deinit(&health->names);
     free(health);
@@ -186,9 +186,10 @@ int health_set(struct health *health, const char *service, bool serving)
 {
     struct health_name *name = map_get(&health->names, service, strlen(service));
 
-    if (!name) {
+    if (name == NULL) {
         name = calloc(1, sizeof(*name));
-        int rc = name ? map_put(&health->names, service, strlen(service), name) : PAWL_ENOMEM;
+        int rc =
+            name != NULL ? map_put(&health->names, service, strlen(service), name) : PAWL_ENOMEM;
         if (rc < 0) {
             free(name);
             return rc;

@@ -1,6 +1,7 @@
 /*
- * health: the standard health service, grpc.health.v1. Somebody says how services are; clients ask, or watch. The name
- * "" is the server as a whole, and what /ready answers. Loop's thread.
+ * health: the standard health service, grpc.health.v1. The owner sets the status of services;
+ * clients ask or watch. The name "" is the server as a whole, and the answer of /ready. Loop's
+ * thread.
  */
 #ifndef SERVE_RPC_HEALTH_H
 #define SERVE_RPC_HEALTH_H
@@ -14,15 +15,15 @@
 
 struct health;
 
-/* Registers itself. "" is serving. */
+/* Registers the service. "" is serving. */
 int health_new(struct rpc *rpc, struct health **ret_health, struct pawl_err *err) MUST_CHECK;
-/* Nobody may watch any more. */
+/* No call may watch any more. */
 void health_free(struct health *health);
 
-/* service: copied. PAWL_ELIMIT, PAWL_ENOMEM. Watchers hear of it. */
+/* service: copied. PAWL_ELIMIT, PAWL_ENOMEM. Watchers are told. */
 int health_set(struct health *health, const char *service, bool serving) MUST_CHECK;
 bool health_serving(const struct health *health, const char *service);
-/* Everything is not serving from now on, whatever is set. */
+/* From now on every service is not serving, whatever is set. */
 void health_shutdown(struct health *health);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * reflection: questions and answers on one stream. v1 and v1alpha have the same messages on the wire, so one
- * implementation, with the types of v1, serves both.
+ * reflection: questions and answers on one stream. v1 and v1alpha have the same messages on the
+ * wire, so one implementation, with the types of v1, serves both.
  */
 #include "serve/rpc/reflection.h"
 
@@ -29,24 +29,25 @@ struct reflection {
 
 static bool declares(const struct reflection_file *file, const char *symbol)
 {
-    for (const char *const *s = file->symbols; *s; s++)
+    for (const char *const *s = file->symbols; *s != NULL; s++)
         if (strcmp(*s, symbol) == 0)
             return true;
     return false;
 }
 
-/* By name, or by a symbol in it. */
+/* The file with this name, or with this symbol in it. */
 static const struct reflection_file *
 find(const struct reflection *reflection, const char *name, const char *symbol)
 {
     for (size_t i = 0; i < reflection->n_tables; i++)
-        for (const struct reflection_file *file = reflection->tables[i]; file->name; file++)
-            if (name ? strcmp(file->name, name) == 0 : symbol && declares(file, symbol))
+        for (const struct reflection_file *file = reflection->tables[i]; file->name != NULL; file++)
+            if (name != NULL ? strcmp(file->name, name) == 0
+                             : symbol != NULL && declares(file, symbol))
                 return file;
     return NULL;
 }
 
-/* A file and what it imports, each once. */
+/* A file and its imports, each once. */
 static size_t gather(const struct reflection *reflection,
                      const struct reflection_file *file,
                      const struct reflection_file *found[REFLECTION_FILES_MAX])
@@ -55,9 +56,9 @@ static size_t gather(const struct reflection *reflection,
 
     found[n++] = file;
     for (size_t i = 0; i < n; i++)
-        for (const char *const *import = found[i]->imports; *import; import++) {
+        for (const char *const *import = found[i]->imports; *import != NULL; import++) {
             const struct reflection_file *other = find(reflection, *import, NULL);
-            bool known = !other;
+            bool known = other == NULL;
             for (size_t k = 0; k < n && !known; k++)
                 known = found[k] == other;
             if (!known && n < REFLECTION_FILES_MAX)
@@ -87,7 +88,7 @@ static int send_file(struct rpc_call *call,
     ProtobufCBinaryData bytes[REFLECTION_FILES_MAX];
     FileResponse files = GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT;
 
-    if (!file)
+    if (file == NULL)
         return send_error(call, response, "no file declares that");
     files.n_file_descriptor_proto = gather(reflection, file, found);
     files.file_descriptor_proto = bytes;
@@ -107,7 +108,7 @@ static int send_services(struct rpc_call *call,
     ListResponse list = GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
     const struct rpc_service *service;
 
-    for (size_t i = 0; (service = rpc_service_at(reflection->rpc, i)); i++) {
+    for (size_t i = 0; (service = rpc_service_at(reflection->rpc, i)) != NULL; i++) {
         grpc__reflection__v1__service_response__init(&services[i]);
         services[i].name = (char *)(uintptr_t)service->name;
         pointers[i] = &services[i];
@@ -126,7 +127,7 @@ static void handle_info(struct rpc_call *call, const ProtobufCMessage *message, 
     ReflectionResponse response;
     int rc;
 
-    if (!request) {
+    if (request == NULL) {
         rpc_end_ok(call);
         return;
     }
@@ -170,7 +171,7 @@ int reflection_new(struct rpc *rpc, struct reflection **ret_reflection, struct p
 {
     struct reflection *reflection = calloc(1, sizeof(*reflection));
 
-    if (!reflection)
+    if (reflection == NULL)
         return err_set(err, PAWL_ENOMEM, "no memory for reflection");
     reflection->rpc = rpc;
     reflection->v1 = (struct rpc_service){.name = "grpc.reflection.v1.ServerReflection",

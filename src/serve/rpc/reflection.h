@@ -1,6 +1,6 @@
 /*
- * reflection: the standard reflection service, v1 and v1alpha: tools learn what the server offers. Descriptors are
- * embedded at build time (tools/embed-proto.py). Loop's thread.
+ * reflection: the standard reflection service, v1 and v1alpha: tools learn what the server offers.
+ * Descriptors are embedded at build time (tools/embed-proto.py). Loop's thread.
  */
 #ifndef SERVE_RPC_REFLECTION_H
 #define SERVE_RPC_REFLECTION_H
@@ -27,12 +27,12 @@ extern const struct reflection_file reflection_pawl_files[];
 
 struct reflection;
 
-/* Registers itself, with the files of proto/. */
+/* Registers the service, with the files of proto/. */
 int reflection_new(struct rpc *rpc,
                    struct reflection **ret_reflection,
                    struct pawl_err *err) MUST_CHECK;
 void reflection_free(struct reflection *reflection);
-/* More files; the table is static. */
+/* Adds files; the table is static. */
 int reflection_add(struct reflection *reflection, const struct reflection_file *files) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * rpc: the registry of services, what holds for all calls, and their numbers. A call's own life is in call.c.
+ * rpc: the registry of services, what holds for all calls, and metrics. call.c has the life of a
+ * call.
  */
 #include "serve/rpc/rpc.h"
 
@@ -15,7 +16,7 @@ struct rpc *rpc_new(uv_loop_t *loop, const struct serve_limits *limits, struct l
 {
     struct rpc *rpc = calloc(1, sizeof(*rpc));
 
-    if (!rpc)
+    if (rpc == NULL)
         return NULL;
     rpc->loop = loop;
     rpc->limits = limits;
@@ -32,14 +33,14 @@ void rpc_free(struct rpc *rpc)
     struct list *link;
     size_t pos = 0;
 
-    if (!rpc)
+    if (rpc == NULL)
         return;
     assert(list_empty(&rpc->active));
-    while ((link = list_shift(&rpc->idle))) {
+    while ((link = list_shift(&rpc->idle)) != NULL) {
         struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
         rpc_call_free(call);
     }
-    while ((entry = map_next(&rpc->by_path, &pos, NULL, NULL))) {
+    while ((entry = map_next(&rpc->by_path, &pos, NULL, NULL)) != NULL) {
         free(entry->path);
         free(entry);
     }
@@ -55,9 +56,9 @@ static int register_method(struct rpc *rpc,
     struct rpc_entry *entry = calloc(1, sizeof(*entry));
     size_t size = strlen(service->name) + strlen(method->name) + 3;
 
-    if (entry)
+    if (entry != NULL)
         entry->path = malloc(size);
-    if (!entry || !entry->path) {
+    if (entry == NULL || entry->path == NULL) {
         free(entry);
         return err_set(err, PAWL_ENOMEM, "no memory to register %s", service->name);
     }
@@ -65,7 +66,7 @@ static int register_method(struct rpc *rpc,
     entry->service = service;
     entry->method = method;
     int rc = PAWL_EINVAL;
-    if (!map_get(&rpc->by_path, entry->path, size - 1))
+    if (map_get(&rpc->by_path, entry->path, size - 1) == NULL)
         rc = map_put(&rpc->by_path, entry->path, size - 1, entry);
     if (rc < 0) {
         err_set(err, rc, "could not register %s: taken already, or too many", entry->path);
@@ -103,8 +104,8 @@ size_t rpc_active(const struct rpc *rpc)
     return rpc->n_active;
 }
 
-/* The hook may end this call or any other, so each round starts over: a call that was told is marked by moving it to
- * a list of its own. */
+/* A hook may end this call or any other, so each round starts over: a call that was told moves
+ * to a list of its own. */
 void rpc_drain(struct rpc *rpc)
 {
     struct list todo;
@@ -112,10 +113,10 @@ void rpc_drain(struct rpc *rpc)
 
     list_init(&todo);
     list_splice(&todo, &rpc->active);
-    while ((link = list_shift(&todo))) {
+    while ((link = list_shift(&todo)) != NULL) {
         struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
         list_push(&rpc->active, link);
-        if (call->ops && call->ops->drain)
+        if (call->ops != NULL && call->ops->drain != NULL)
             call->ops->drain(call, call->data);
     }
 }
@@ -135,22 +136,23 @@ static const char *why_stopped(const struct rpc_call *call)
     return "the server stopped before the answer was known: the call may have been done or not";
 }
 
-/* client NULL: all of them. message NULL: the server stops. */
+/* client NULL: all calls. message NULL: the server stops. */
 static void
 end_some(struct rpc *rpc, const void *client, enum rpc_status status, const char *message)
 {
-    /* Ending one takes it off the list; ones in use on our own stack stay until that returns. */
+    /* Ending a call takes it off the list, unless a function here uses the call: then it stays
+     * until that returns. */
     struct list todo;
     struct list *link;
 
     list_init(&todo);
     list_splice(&todo, &rpc->active);
-    while ((link = list_shift(&todo))) {
+    while ((link = list_shift(&todo)) != NULL) {
         struct rpc_call *call = LIST_ENTRY(link, struct rpc_call, link);
         list_push(&rpc->active, link);
-        if (call->ended || (client && call->client != client))
+        if (call->ended || (client != NULL && call->client != client))
             continue;
-        rpc_call_end_by_force(call, status, message ? message : why_stopped(call));
+        rpc_call_end_by_force(call, status, message != NULL ? message : why_stopped(call));
     }
 }
 
@@ -167,10 +169,10 @@ void rpc_end_client(struct rpc *rpc,
     end_some(rpc, client, status, message);
 }
 
-/* One line of every family for each method. */
+/* One sample of each family for every method. */
 static void entry_metrics(const struct rpc_entry *entry, struct buf *out, int family)
 {
-    const char *path = entry->method ? entry->path + 1 : "unknown";
+    const char *path = entry->method != NULL ? entry->path + 1 : "unknown";
     const struct metrics_label label[] = {{"method", path}, {NULL, NULL}};
 
     switch (family) {
@@ -195,7 +197,7 @@ static void entry_metrics(const struct rpc_entry *entry, struct buf *out, int fa
         metrics_int(out, "pawl_rpc_messages_sent_total", label, (int64_t)entry->messages_out);
         break;
     default:
-        if (entry->method && !entry->method->server_streams)
+        if (entry->method != NULL && !entry->method->server_streams)
             metrics_histogram(out, "pawl_rpc_seconds", label, &entry->latency);
     }
 }
@@ -217,15 +219,14 @@ void rpc_metrics(const struct rpc *rpc, struct buf *out)
         const struct rpc_entry *entry;
         size_t pos = 0;
         metrics_family(out, families[i].name, families[i].type, families[i].help);
-        while ((entry = map_next(&rpc->by_path, &pos, NULL, NULL)))
+        while ((entry = map_next(&rpc->by_path, &pos, NULL, NULL)) != NULL)
             entry_metrics(entry, out, i);
         entry_metrics(&rpc->unknown, out, i);
     }
-    metrics_family(out, "pawl_rpc_memory_bytes", "gauge", "Memory held by requests.");
-    metrics_int(out, "pawl_rpc_memory_bytes", NULL, (int64_t)rpc->memory_used);
-    metrics_family(out,
-                   "pawl_rpc_memory_refused_total",
-                   "counter",
-                   "Calls refused because requests held too much memory.");
-    metrics_int(out, "pawl_rpc_memory_refused_total", NULL, (int64_t)rpc->memory_refused);
+    metrics_gauge(
+        out, "pawl_rpc_memory_bytes", "Memory held by requests.", (int64_t)rpc->memory_used);
+    metrics_counter(out,
+                    "pawl_rpc_memory_refused_total",
+                    "Calls refused because requests held too much memory.",
+                    rpc->memory_refused);
 }

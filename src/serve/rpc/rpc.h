@@ -1,18 +1,21 @@
 /*
- * rpc: the seam between the transport and what the server does. Services register their methods; a handler gets a
- * decoded request and answers at once, later, or as a stream. It never sees a socket, a header or a frame.
+ * rpc: the seam between the transport and the services. Services register their methods; a handler
+ * gets a decoded request and answers at once, later, or as a stream. It never sees a socket, a
+ * header or a frame.
  *
- *     handler(call, request) ─┬─ rpc_reply(call, message)                     one answer, status OK: the call is over
- *                             ├─ rpc_end(call, status, "what, and a hint")    the call is over
- *                             ├─ rpc_send(call, message) … rpc_end(…)         a stream
- *                             └─ rpc_hold(call, ops, data)                    later, any of the above
+ * handler(call, request) ─┬─ rpc_reply(call, message)                   one answer, status OK: the
+ * end
+ *                         ├─ rpc_end(call, status, "what, and a hint")  the end
+ *                         ├─ rpc_send(call, message) … rpc_end(…)       a stream
+ *                         └─ rpc_hold(call, ops, data)                  later, any of these
  *
- * A call belongs to the transport. A handler may use it until it ends it, or until it is told `gone` (the client
- * cancelled, the deadline passed, the connection was lost, the server stops); after that never again. The request
- * lives as long as the call. A handler that neither ends nor holds a call is a mistake and answered INTERNAL.
+ * A call belongs to the transport. A handler may use it until it ends the call, or until `gone` is
+ * called (the client cancelled, the deadline passed, the connection was lost, the server stops),
+ * and never after that. The request lives as long as the call. A handler that neither ends nor
+ * holds a call is a mistake, answered with INTERNAL.
  *
- * Everything on the loop's thread. Nothing here sends or frees while the caller's own stack is in a handler, so
- * handlers may end, send on, or hold any call they know.
+ * Everything runs on the loop's thread. Nothing is sent or freed while a handler runs, so handlers
+ * may end, send on, or hold any call they know.
  */
 #ifndef SERVE_RPC_RPC_H
 #define SERVE_RPC_RPC_H
@@ -34,8 +37,9 @@ struct rpc;
 struct rpc_call;
 
 /*
- * request: never NULL, but for a method with client_streams: that one is called for each message, and with NULL when
- * the client has no more. There a request lives only until the handler returns.
+ * request: never NULL, except for a method with client_streams: its handler is called for each
+ * message, and with NULL when the client has no more. Such a request lives until the handler
+ * returns.
  */
 typedef void rpc_handler(struct rpc_call *call, const ProtobufCMessage *request, void *data);
 
@@ -70,57 +74,59 @@ int rpc_register(struct rpc *rpc,
 /* The i-th service that was registered, NULL at the end. */
 const struct rpc_service *rpc_service_at(const struct rpc *rpc, size_t i);
 
-/* There is a method at this path ("/service/method"). */
+/* Whether there is a method at this path ("/service/method"). */
 bool rpc_has(const struct rpc *rpc, const char *path);
 
-/* --- answering ------------------------------------------------------------------------------------------------- */
+/* ── answering ── */
 
-/* One message and status OK. The call is over. */
+/* Sends one message and status OK. The call is over. */
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
 
-/* The end of a stream, status OK. The call is over. */
+/* Ends a stream with status OK. The call is over. */
 void rpc_end_ok(struct rpc_call *call);
 
-/* A status and what is wrong, in words that help. The call is over. */
+/* Sends a status and what is wrong, in words that help. The call is over, and was not done. */
 void rpc_end(struct rpc_call *call, enum rpc_status status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* The same, and nobody can say whether the call was done. After rpc_end it was not: clients are told which. */
+/* The same for a call of which nobody knows whether it was done. Clients are told which
+ * (RPC_DONE_TRAILER). */
 void rpc_end_unknown(struct rpc_call *call, enum rpc_status status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/* rpc_end from one of our errors: message, detail and hint. */
+/* rpc_end with message, detail and hint of the error. */
 void rpc_end_err(struct rpc_call *call, const struct pawl_err *err);
 
 /*
- * One message of a stream, copied into its queue. PAWL_EFULL: the client does not read fast enough; nothing was
- * queued, and `writable` is called once there is room again. PAWL_ENOMEM: nothing was queued, there is no memory or too much
- * waits on all streams together: end the call. A single message may be
- * larger than the queue if that is empty. Sent is not received: what must not be lost is acknowledged by the client.
+ * Copies one message into the queue of the stream. PAWL_EFULL: the client does not read fast
+ * enough; nothing was queued, and `writable` is called once there is room. PAWL_ENOMEM: nothing was
+ * queued, because there is no memory or too much waits on all streams together: end the call. A
+ * single message may be larger than the queue if the queue is empty. Sent is not received: the
+ * client acknowledges what must not be lost.
  */
 int rpc_send(struct rpc_call *call, const ProtobufCMessage *message) MUST_CHECK;
 /* Bytes that wait in the stream's queue. */
 size_t rpc_queued(const struct rpc_call *call);
 
 struct rpc_call_ops {
-    /* The call is over by no doing of the handler's, which must forget it. Required. */
+    /* The call ended without the handler, which must forget it. Required. */
     void (*gone)(struct rpc_call *call, void *data);
-    /* rpc_send refused and would not now. */
+    /* rpc_send refused a message and has room now. */
     void (*writable)(struct rpc_call *call, void *data);
-    /* The server stops: end the call soon. Those without it are ended when the grace is over. */
+    /* The server stops: end the call soon. Calls without this hook are ended when the grace is
+     * over. */
     void (*drain)(struct rpc_call *call, void *data);
-    /* Other calls of its client belong to it, as a worker's reports to its stream: while it lasts, a server that stops
-     * does not ask its connection to go. */
+    /* Other calls of the client depend on this one, as a worker's reports on its stream: while
+     * it lasts, a server that stops does not ask the connection to close. */
     bool keeps_connection;
 };
 
-/* The handler answers later. ops: static. May be called again to change either. */
+/* The handler answers later. ops: static. May be called again to change ops or data. */
 void rpc_hold(struct rpc_call *call, const struct rpc_call_ops *ops, void *data);
-void *rpc_held_data(const struct rpc_call *call);
 
-/* --- what is known about a call -------------------------------------------------------------------------------- */
+/* ── what is known about a call ── */
 
-/* Who calls. Lives as long as the call. */
+/* The client of a call. Lives as long as the call. */
 struct rpc_peer {
     const char *address; /* "127.0.0.1:4711", "unix" */
-    const char *subject; /* of the client's certificate, checked against our authority; or NULL */
+    const char *subject; /* of the client's certificate, checked against the authority; or NULL */
     bool tls;
 };
 
@@ -129,23 +135,26 @@ const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 const char *rpc_call_authorization(const struct rpc_call *call);
 /* "/pawl.v1.JobService/Enqueue" */
 const char *rpc_call_path(const struct rpc_call *call);
-/* By the loop's steady clock (uv_hrtime / 1000); INT64_MAX when the client set none. */
+/* By the loop's steady clock (uv_hrtime / 1000); INT64_MAX: the client set no deadline. */
 int64_t rpc_call_deadline_us(const struct rpc_call *call);
 
-/* --- who calls ------------------------------------------------------------------------------------------------------ */
+/* ── who calls ── */
 
 /*
- * Asked before the handler of each call runs, once the request is whole; methods whose clients stream are not asked about.
- * True: the handler runs. False: it has ended the call, or holds it (rpc_hold) and lets it go on later by rpc_proceed.
+ * Called before the handler of each call, when the request is whole; not for methods whose clients
+ * stream. True: the handler runs. False: the guard has ended the call, or holds it (rpc_hold) and
+ * continues it later with rpc_proceed.
  */
 typedef bool rpc_guard(struct rpc_call *call, void *data);
 void rpc_set_guard(struct rpc *rpc, rpc_guard *guard, void *data);
 void rpc_proceed(struct rpc_call *call);
 
-/* What the guard knows about the client; borrowed, and ended with rpc_end_client before it goes. */
+/* What the guard knows about the client; borrowed. rpc_end_client ends its calls before it is
+ * freed. */
 void rpc_call_set_client(struct rpc_call *call, void *client);
 void *rpc_call_client(const struct rpc_call *call);
-/* In `gone`: the server ends it, by its deadline or because it must; what is queued is sent all the same. */
+/* In `gone`: the server ends the call, by its deadline or by force; the queue is sent all the
+ * same. */
 bool rpc_call_is_forced(const struct rpc_call *call);
 /* Ends every call of a client. */
 void rpc_end_client(struct rpc *rpc,
@@ -153,11 +162,13 @@ void rpc_end_client(struct rpc *rpc,
                     enum rpc_status status,
                     const char *message);
 
-/* --- all calls --------------------------------------------------------------------------------------------------- */
+/* ── all calls ── */
 
-/* Tells every held call that the server stops. New ones are still taken: connections say when to send no more. */
+/* Tells every held call that the server stops. New calls are still taken: connections refuse
+ * them. */
 void rpc_drain(struct rpc *rpc);
-/* Ends every call, because the server stops: those whose handler has begun as unknown, unless they are streams. */
+/* Ends every call, because the server stops: as unknown if the handler has begun, unless the
+ * call is a stream. */
 void rpc_end_all(struct rpc *rpc);
 size_t rpc_active(const struct rpc *rpc);
 

@@ -10,7 +10,7 @@
 #include "serve/rpc/rpc.h"
 #include "wire/frame.h"
 
-/* A method with its numbers. */
+/* A method with its metrics. */
 struct rpc_entry {
     const struct rpc_service *service; /* borrowed; NULL for the entry of unknown methods */
     const struct rpc_method *method;   /* borrowed; NULL as above */
@@ -20,7 +20,7 @@ struct rpc_entry {
     uint64_t messages_in;
     uint64_t messages_out;
     int64_t active;
-    struct histogram latency; /* not of streams */
+    struct histogram latency; /* of unary calls only */
 };
 
 struct rpc {
@@ -35,13 +35,13 @@ struct rpc {
     size_t n_active;
     struct list idle; /* calls to be used again, with their memory */
     size_t n_idle;
-    rpc_guard *guard; /* NULL: everybody is let in */
+    rpc_guard *guard; /* NULL: every call is let in */
     void *guard_data;
     size_t memory_used; /* of limits->memory_bytes */
     uint64_t memory_refused;
 };
 
-#define RPC_IDLE_MAX 512 /* calls kept for their memory; each holds some KB */
+#define RPC_IDLE_MAX 512 /* idle calls; each keeps some KB of memory */
 
 struct rpc_call {
     struct list link;
@@ -54,22 +54,22 @@ struct rpc_call {
     struct arena head;   /* lives as long as the call */
     struct arena body;   /* the request; cleared between messages of a client's stream */
     struct frame_reader reader;
-    ProtobufCMessage *request; /* in body; NULL until it is complete */
+    ProtobufCMessage *request; /* in body; NULL until complete */
     bool forced;               /* ended by rpc_call_end_by_force */
-    bool handled;              /* its handler has begun */
-    bool unknown;              /* whether it was done, when it ends */
-    void *client;              /* the guard's; NULL until it said who it is */
+    bool handled;              /* the handler has begun */
+    bool unknown;              /* whether the call was done */
+    void *client;              /* the guard's; NULL until it has identified the client */
     const struct rpc_call_ops *ops;
     void *data;
-    uv_timer_t timer; /* initialised as long as the object exists */
+    uv_timer_t timer; /* initialised as long as the call exists */
     int64_t started_us;
     int64_t deadline_us;
-    size_t charged; /* of rpc->memory_used */
-    int busy;       /* depth of our own frames on the stack that use the call */
+    size_t charged; /* part of rpc->memory_used */
+    int busy;       /* functions on the stack that use the call */
     bool ended;
     bool input_ended;
     bool starved;
-    bool guarded; /* the guard was asked */
+    bool guarded; /* the guard was called */
 };
 
 /* Ends a call that a handler may hold. */

@@ -1,19 +1,21 @@
 /*
- * Hands that are workers on streams, with a coordinator that is a few arrays: who gets what, what is counted, and where a
- * run goes when its stream ends. Conserved in all of them: every run is reported exactly once, and every credit comes back.
+ * The streams of dispatch (runs.c, sources.c), linked with a coordinator and a dispatch that are a few
+ * arrays: which stream gets which job, what is counted, and where a run goes when its stream ends.
+ * Conserved in all tests: every run is reported exactly once, and every credit comes back.
  */
-#include "hands/streams.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "serve/dispatch/dispatch_internal.h"
+#include "support/cmocka.h"
 
-#define RUNS_MAX 64
+#define RUNS_MAX   64
+#define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct {
     int64_t now_us;
-    struct streams *streams;
+    struct dispatch d;
+    struct streams *streams; /* of d */
     struct hands *hands;
     size_t n_sources;
     char sources[8][64]; /* "queue:kind,kind" */
@@ -25,7 +27,6 @@ static struct {
     uint64_t left; /* bytes that have left every stream */
     bool full;     /* nobody reads */
     size_t n_stopped;
-    size_t n_leaving_calls;
     size_t n_looks;
     bool empty;
 } the;
@@ -38,10 +39,15 @@ static int64_t fake_now(const struct clock *clock)
 
 static const struct clock fake_clock = {.mono_us = fake_now, .wall_us = fake_now};
 
-static int
-on_source(void *data, size_t source, const char *queue, const char *const *kinds, size_t n_kinds)
+/* What the streams call: the coordinator, and the files of dispatch that speak to workers. */
+
+int coordinator_set_source(struct coordinator *c,
+                           size_t source,
+                           const char *queue,
+                           const char *const *kinds,
+                           size_t n_kinds)
 {
-    (void)data;
+    (void)c;
     assert_true(source <= the.n_sources && source < LEN(the.sources));
     if (source == the.n_sources)
         the.n_sources++;
@@ -56,9 +62,8 @@ on_source(void *data, size_t source, const char *queue, const char *const *kinds
     return 0;
 }
 
-static int on_assign(void *data, struct stream *stream, struct stream_run *const *runs, size_t n)
+int stream_assign(struct stream *stream, struct stream_run *const *runs, size_t n)
 {
-    (void)data;
     if (the.full)
         return PAWL_EFULL;
     for (size_t i = 0; i < n; i++) {
@@ -69,48 +74,44 @@ static int on_assign(void *data, struct stream *stream, struct stream_run *const
     return 0;
 }
 
-static uint64_t on_left(void *data, struct stream *stream)
+uint64_t stream_left(const struct stream *stream)
 {
-    (void)data;
     (void)stream;
     return the.left;
 }
 
-static void on_stop(void *data, struct stream_run *run, enum stop_reason reason)
+void stream_stop_run(struct stream_run *run, enum stop_reason reason)
 {
-    (void)data;
     (void)run;
     (void)reason;
     the.n_stopped++;
 }
 
-static void on_leaving(void *data)
+void coordinator_wake_source(struct coordinator *c, size_t source)
 {
-    (void)data;
-    the.n_leaving_calls++;
-}
-
-static void on_look(void *data, size_t source)
-{
-    (void)data;
+    (void)c;
     assert_true(source < the.n_sources);
     the.n_looks++;
     the.empty = false;
 }
 
-static bool on_empty(void *data, size_t source)
+bool coordinator_source_empty(const struct coordinator *c, size_t source)
 {
-    (void)data;
+    (void)c;
     (void)source;
     return the.empty;
 }
 
-static void on_settled(void *data, struct stream_run *run, const char *state, bool unsure)
+void report_settled(struct dispatch *d, struct stream_run *run, const char *state)
 {
-    (void)data;
+    (void)d;
     (void)run;
     (void)state;
-    (void)unsure;
+}
+
+void report_forget(struct stream_run *run)
+{
+    (void)run;
 }
 
 static void on_finished(void *data, struct run *run, const struct outcome *outcome)
@@ -125,18 +126,10 @@ static int setup(void **state)
     (void)state;
     memset(&the, 0, sizeof(the));
     the.left = UINT64_MAX;
-    the.streams = streams_new(&(struct streams_options){.clock = &fake_clock,
-                                                        .lease_ms = 1000,
-                                                        .set_source = on_source,
-                                                        .look = on_look,
-                                                        .empty = on_empty,
-                                                        .assign = on_assign,
-                                                        .left = on_left,
-                                                        .stop = on_stop,
-                                                        .leaving = on_leaving,
-                                                        .settled = on_settled});
-    assert_non_null(the.streams);
-    the.hands = streams_hands(the.streams);
+    the.d.options.lease_ms = 1000;
+    the.streams = &the.d.streams;
+    streams_init(the.streams, &the.d, &fake_clock);
+    the.hands = &the.streams->hands;
     the.hands->finished = on_finished;
     return 0;
 }
@@ -149,7 +142,7 @@ static int teardown(void **state)
     the.hands->finished = on_finished;
     while ((stream = streams_next(the.streams, NULL)) != NULL)
         streams_close(stream);
-    streams_free(the.streams);
+    streams_deinit(the.streams);
     return 0;
 }
 
@@ -213,10 +206,7 @@ static void report_and_settle(int64_t id, enum outcome_kind kind)
 
 static uint32_t held(const struct stream *stream)
 {
-    struct stream_view view;
-
-    streams_view(stream, &view);
-    return view.held;
+    return stream->used;
 }
 
 static void the_room_of_a_source_is_the_credits_of_its_streams(void **state)
@@ -225,7 +215,8 @@ static void the_room_of_a_source_is_the_credits_of_its_streams(void **state)
     struct stream *b = open_for("q", "k", 2);
 
     (void)state;
-    open_for("q", "other", 7);
+    struct stream *other = open_for("q", "other", 7);
+
     assert_int_equal(the.n_sources, 2);
     assert_string_equal(the.sources[0], "q:k");
     assert_int_equal(room(0), 5);
@@ -237,7 +228,7 @@ static void the_room_of_a_source_is_the_credits_of_its_streams(void **state)
     assert_int_equal(room(0), 1);
     streams_close(a);
     assert_int_equal(room(0), 0);
-    streams_stop(the.streams);
+    streams_drain(other);
     assert_int_equal(room(1), 0);
 }
 
@@ -353,14 +344,14 @@ static void a_stream_that_ends_releases_what_never_left_and_no_more(void **state
     assert_int_equal(the.finished[1], 0);
     assert_int_equal(the.finished[2], OUTCOME_RELEASE);
     assert_int_equal(the.finished[3], OUTCOME_RELEASE);
-    assert_int_equal(streams_find(the.streams, 0)->place, PLACE_LEAVING);
+    assert_int_equal(streams_find(the.streams, 0)->state, RUN_LEAVING);
     assert_string_equal(streams_find(the.streams, 0)->worker, "w");
-    assert_true(the.n_leaving_calls > 0);
+    assert_true(!list_empty(&the.streams->leaving));
     /* One is reported after all, the other has left. */
     report_and_settle(0, OUTCOME_DONE);
     assert_int_equal(the.finished[0], OUTCOME_DONE);
     streams_left(the.streams, streams_find(the.streams, 1));
-    assert_true(list_empty(streams_leaving(the.streams)));
+    assert_true(list_empty(&the.streams->leaving));
 }
 
 static void a_worker_that_comes_back_has_its_run_again(void **state)
@@ -419,8 +410,8 @@ static void silence_for_a_lease_loses_a_run_and_a_sign_of_life_keeps_it(void **s
     streams_find(the.streams, 1)->seen_us = the.now_us;
     the.now_us = 1001 * US_PER_MS;
     streams_tick(the.streams);
-    assert_int_equal(streams_find(the.streams, 0)->place, PLACE_LEAVING);
-    assert_int_equal(streams_find(the.streams, 1)->place, PLACE_SENT);
+    assert_int_equal(streams_find(the.streams, 0)->state, RUN_LEAVING);
+    assert_int_equal(streams_find(the.streams, 1)->state, RUN_SENT);
     /* Its worker may have spoken to another server: it is not told before that is known. */
     assert_int_equal(the.n_stopped, 0);
     assert_int_equal(room(0), 0);
@@ -432,9 +423,9 @@ static void silence_for_a_lease_loses_a_run_and_a_sign_of_life_keeps_it(void **s
     streams_left(the.streams, streams_find(the.streams, 2));
     assert_int_equal(the.n_stopped, 1);
     assert_int_equal(room(0), 1);
-    assert_int_equal(streams_find(the.streams, 2)->place, PLACE_AWAY);
+    assert_int_equal(streams_find(the.streams, 2)->state, RUN_AWAY);
     streams_close(stream); /* while it is not known of the last one */
-    assert_int_equal(streams_find(the.streams, 3)->place, PLACE_LEAVING);
+    assert_int_equal(streams_find(the.streams, 3)->state, RUN_LEAVING);
     streams_lost(the.streams, streams_find(the.streams, 3));
     assert_int_equal(the.n_stopped, 1);
     assert_null(streams_find(the.streams, 2));
@@ -443,27 +434,27 @@ static void silence_for_a_lease_loses_a_run_and_a_sign_of_life_keeps_it(void **s
 static void what_another_server_claimed_takes_a_credit_until_it_is_reported(void **state)
 {
     struct stream *stream = open_for("q", "k", 2);
-    const unsigned char ticket[STREAM_TICKET_LEN] = {1};
+    const struct ticket ticket = {.bytes = {1}};
     struct run run = {.job = {.id = 7}};
     struct stream_run *away;
 
     (void)state;
-    streams_add_away(the.streams, 7, stream, ticket);
+    streams_add_away(the.streams, 7, stream, &ticket);
     away = streams_find(the.streams, 7);
     assert_non_null(away);
-    assert_memory_equal(away->ticket, ticket, sizeof(ticket));
+    assert_memory_equal(&away->ticket, &ticket, sizeof(ticket));
     assert_int_equal(room(0), 1);
     assert_ptr_equal(streams_adopt(the.streams, away, &run), away);
     assert_int_equal(room(0), 2);
     the.hands->ops->settled(the.hands, &run, "done", false);
     assert_null(streams_find(the.streams, 7));
-    streams_add_away(the.streams, 8, stream, ticket);
+    streams_add_away(the.streams, 8, stream, &ticket);
     away = streams_find(the.streams, 8);
     assert_non_null(away);
     streams_forget_away(the.streams, away);
     assert_int_equal(room(0), 2);
     /* Nobody has spoken of it for a lease: it was reported elsewhere. */
-    streams_add_away(the.streams, 9, stream, ticket);
+    streams_add_away(the.streams, 9, stream, &ticket);
     the.now_us = 1001 * US_PER_MS;
     streams_tick(the.streams);
     assert_null(streams_find(the.streams, 9));
@@ -475,9 +466,9 @@ static void a_rate_is_room_that_comes_with_time(void **state)
     struct stream *stream = open_for("q", "k", 10);
 
     (void)state;
-    assert_false(streams_paced(the.streams));
+    assert_int_equal(the.streams->n_paced, 0);
     streams_set_rate(stream, 5 * 1000);
-    assert_true(streams_paced(the.streams));
+    assert_int_equal(the.streams->n_paced, 1);
     assert_int_equal(room(0), 1);
     claim(0, 1);
     assert_int_equal(room(0), 0);
@@ -503,7 +494,7 @@ static void a_rate_is_room_that_comes_with_time(void **state)
     assert_int_equal(room(0), 3);
     streams_set_rate(stream, 1);
     streams_close(stream);
-    assert_false(streams_paced(the.streams));
+    assert_int_equal(the.streams->n_paced, 0);
     assert_int_equal(room(0), 0);
 }
 

@@ -1,9 +1,9 @@
 /*
- * ask: what people and programs ask of one job: end, run again, tell when you are finished, whose
- * claim are you. Blocking, on a connection of the caller's. The connection's thread.
+ * job: cancels a job, retries it, waits for its end, and checks its claim. Blocking, on a connection
+ * of the caller. The connection's thread.
  */
-#ifndef CLIENT_ASK_H
-#define CLIENT_ASK_H
+#ifndef CLIENT_JOB_H
+#define CLIENT_JOB_H
 
 #include <libpq-fe.h>
 

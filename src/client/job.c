@@ -1,5 +1,5 @@
-/* ask: bind, run, read; and the one that sleeps. */
-#include "client/ask.h"
+/* job: bind, run, read; and client_job_await, which sleeps. */
+#include "client/job.h"
 
 #include <stdio.h>
 

@@ -1,17 +1,18 @@
-/* streams: where each run is, and the hands interface. */
-#include "hands/streams.h"
-
+/*
+ * runs: the state of each run, and the hands of the coordinator. Conserved: the hands report each
+ * run exactly once, and a run that takes a credit gives it back exactly once (run_uncount).
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/machine.h"
-#include "hands/streams_internal.h"
+#include "serve/dispatch/dispatch_internal.h"
 
-#define STUFFED_MS    5000 /* what was claimed for a worker that does not read waits so long for it */
-#define JOB_BYTES_MAX ((size_t)19 * 1024 * 1024) /* clients take 20 MiB in a message */
-#define BATCH_BYTES_MAX \
-    ((size_t)256 * 1024) /* payloads in one message, unless a single one is larger */
+#define STUFFED_MS    5000 /* how long claimed jobs wait for a worker that does not read */
+#define JOB_BYTES_MAX ((size_t)19 * 1024 * 1024) /* clients accept messages of 20 MiB */
+/* Payloads in one message, unless the first one alone is larger. */
+#define BATCH_BYTES_MAX ((size_t)256 * 1024)
 
 static struct streams *from_hands(struct hands *hands)
 {
@@ -25,12 +26,12 @@ static struct stream_run *of_link(struct list *link)
 
 static int64_t now_us(const struct streams *streams)
 {
-    return clock_mono_us(streams->options.clock);
+    return clock_mono_us(streams->clock);
 }
 
 /* ── runs ── */
 
-/* Gives its credit back. */
+/* Gives the credit of the run back. */
 static void run_uncount(struct stream_run *run)
 {
     struct stream *stream = run->stream;
@@ -38,16 +39,17 @@ static void run_uncount(struct stream_run *run)
     run->stream = NULL;
     if (stream == NULL)
         return;
-    assert(stream->held > 0);
-    stream->held--;
+    assert(stream->used > 0);
+    stream->used--;
     stream_update(stream);
 }
 
-/* Its outcome has come by this stream, which may not end before that is committed: the job may be due again then. */
+/* This stream reported the outcome. An until_empty stream may not end before the commit: the job
+ * may be due again then. */
 static void run_reported_by(struct stream_run *run, struct stream *stream)
 {
     stream->ended++;
-    if (!stream->options.until_empty)
+    if (!stream->until_empty)
         return;
     run->reporter = stream;
     stream->n_reported++;
@@ -73,9 +75,9 @@ static struct stream_run *run_new(struct streams *streams, int64_t job_id)
         return NULL;
     list_init(&run->link);
     run->job_id = job_id;
-    /* A step of it that is being settled is on no list: once another is found in its place, its stream could not find it when it
-     * closes. */
-    if (old != NULL && old->place == PLACE_REPORTED) {
+    /* The older run, a step that is being settled, is on no list. Once the map has the new run,
+     * the stream of the older one could not find it when it closes. */
+    if (old != NULL && old->state == RUN_REPORTED) {
         run_uncount(old);
         run_forget_reporter(old);
     }
@@ -88,7 +90,7 @@ static struct stream_run *run_new(struct streams *streams, int64_t job_id)
 
 static void run_free(struct streams *streams, struct stream_run *run)
 {
-    /* A job that was lost and has come again has another run by now. */
+    /* A job that was lost and claimed again has another run by now. */
     if (map_get(&streams->runs, &run->job_id, sizeof(run->job_id)) == run)
         map_remove(&streams->runs, &run->job_id, sizeof(run->job_id));
     list_remove(&run->link);
@@ -99,14 +101,14 @@ static void run_free(struct streams *streams, struct stream_run *run)
 static void run_count(struct stream_run *run, struct stream *stream)
 {
     run->stream = stream;
-    stream->held++;
+    stream->used++;
     stream_update(stream);
 }
 
 static void finish(struct streams *streams, struct stream_run *run, const struct outcome *outcome)
 {
     list_remove(&run->link);
-    run->place = PLACE_REPORTED;
+    run->state = RUN_REPORTED;
     streams->hands.finished(streams->hands.finished_data, run->run, outcome);
 }
 
@@ -123,10 +125,10 @@ struct stream_run *streams_find(const struct streams *streams, int64_t job_id)
 
 void streams_report(struct streams *streams, struct stream_run *run, const struct outcome *outcome)
 {
-    assert(run->place == PLACE_SENT || run->place == PLACE_LEAVING);
+    assert(run->state == RUN_SENT || run->state == RUN_LEAVING);
     if (run->stream != NULL)
         run_reported_by(run, run->stream);
-    /* A step that goes on at once may stay here, and then needs the credit it has. */
+    /* A step that goes on at once may stay on the stream, and then needs its credit. */
     if (outcome->kind != OUTCOME_NEXT || outcome->delay_ms > 0)
         run_uncount(run);
     finish(streams, run, outcome);
@@ -134,11 +136,11 @@ void streams_report(struct streams *streams, struct stream_run *run, const struc
 
 void streams_move(struct streams *streams, struct stream_run *run, struct stream *to)
 {
-    assert(run->place == PLACE_SENT || run->place == PLACE_LEAVING);
+    assert(run->state == RUN_SENT || run->state == RUN_LEAVING);
     run_uncount(run);
     run_count(run, to);
-    run->place = PLACE_SENT;
-    run->at = 0; /* it has left, long since */
+    run->state = RUN_SENT;
+    run->at = 0; /* its message left long ago */
     run->seen_us = now_us(streams);
     list_remove(&run->link);
     list_push(&to->runs, &run->link);
@@ -147,14 +149,14 @@ void streams_move(struct streams *streams, struct stream_run *run, struct stream
 void streams_add_away(struct streams *streams,
                       int64_t job_id,
                       struct stream *stream,
-                      const unsigned char ticket[STREAM_TICKET_LEN])
+                      const struct ticket *ticket)
 {
     struct stream_run *run = run_new(streams, job_id);
 
     if (run == NULL)
         return;
-    memcpy(run->ticket, ticket, STREAM_TICKET_LEN);
-    run->place = PLACE_AWAY;
+    run->ticket = *ticket;
+    run->state = RUN_AWAY;
     run->seen_us = now_us(streams);
     run_count(run, stream);
     list_push(&stream->runs, &run->link);
@@ -170,7 +172,7 @@ struct stream_run *streams_adopt(struct streams *streams, struct stream_run *awa
         run_reported_by(found, found->stream);
     run_uncount(found);
     list_remove(&found->link);
-    found->place = PLACE_REPORTED;
+    found->state = RUN_REPORTED;
     found->run = run;
     run->hands_data = found;
     return found;
@@ -178,22 +180,22 @@ struct stream_run *streams_adopt(struct streams *streams, struct stream_run *awa
 
 void streams_forget_away(struct streams *streams, struct stream_run *run)
 {
-    assert(run->place == PLACE_AWAY);
+    assert(run->state == RUN_AWAY);
     run_uncount(run);
     run_free(streams, run);
 }
 
 /* ── leaving ── */
 
-/* silent: nothing is left of its lease, as far as is known here, and nobody is waited for. */
+/* silent: the lease is over as far as this server knows, and the run leaves at once. */
 static void leave(struct streams *streams, struct stream_run *run, bool silent)
 {
     free(run->worker);
     run->worker = strdup(run->stream->worker);
-    run->client = run->stream->options.client;
+    run->client = run->stream->client;
     if (!silent)
         run_uncount(run);
-    run->place = PLACE_LEAVING;
+    run->state = RUN_LEAVING;
     run->on_its_way = false;
     run->left_us = silent ? 0 : now_us(streams);
     list_remove(&run->link);
@@ -205,12 +207,12 @@ static void leave(struct streams *streams, struct stream_run *run, bool silent)
 
 void streams_left(struct streams *streams, struct stream_run *run)
 {
-    assert(run->place == PLACE_LEAVING);
+    assert(run->state == RUN_LEAVING);
     if (run->stream == NULL) {
         run_free(streams, run);
         return;
     }
-    run->place = PLACE_AWAY;
+    run->state = RUN_AWAY;
     run->run = NULL;
     run->seen_us = now_us(streams);
     list_remove(&run->link);
@@ -219,37 +221,32 @@ void streams_left(struct streams *streams, struct stream_run *run)
 
 void streams_lost(struct streams *streams, struct stream_run *run)
 {
-    assert(run->place == PLACE_LEAVING);
+    assert(run->state == RUN_LEAVING);
     if (run->stream != NULL)
-        streams->options.stop(streams->options.data, run, STOP_LOST);
+        stream_stop_run(run, STOP_LOST);
     run_uncount(run);
     run_free(streams, run);
 }
 
 void streams_never_arrived(struct streams *streams, struct stream_run *run)
 {
-    assert(run->place == PLACE_LEAVING);
+    assert(run->state == RUN_LEAVING);
     release(streams, run);
-}
-
-struct list *streams_leaving(struct streams *streams)
-{
-    return &streams->leaving;
 }
 
 static void release_outbox(struct stream *stream);
 
 void stream_drop_runs(struct stream *stream)
 {
-    struct streams *streams = stream->streams;
-    uint64_t left = streams->options.left(streams->options.data, stream);
+    struct streams *streams = &stream->d->streams;
+    uint64_t left = stream_left(stream);
     size_t pos = 0;
     struct stream_run *run;
 
     release_outbox(stream);
     while (!list_empty(&stream->runs)) {
         run = of_link(stream->runs.next);
-        if (run->place == PLACE_AWAY) {
+        if (run->state == RUN_AWAY) {
             run->stream = NULL;
             run_free(streams, run);
         } else if (run->at >= left) {
@@ -258,22 +255,19 @@ void stream_drop_runs(struct stream *stream)
             leave(streams, run, false);
         }
     }
-    /* Steps that are being settled, and would have gone on here; and runs of which nothing was heard. */
-    while ((stream->held > 0 || stream->n_reported > 0) &&
+    /* Steps that are being settled and would have gone on here, and silent runs. */
+    while ((stream->used > 0 || stream->n_reported > 0) &&
            (run = map_next(&streams->runs, &pos, NULL, NULL)) != NULL) {
         if (run->stream == stream)
             run_uncount(run);
         if (run->reporter == stream)
             run_forget_reporter(run);
     }
-    if (!list_empty(&streams->leaving))
-        streams->options.leaving(streams->options.data);
 }
 
 void streams_tick(struct streams *streams)
 {
     int64_t now = now_us(streams);
-    bool any = false;
 
     LIST_FOREACH(link, &streams->all) {
         struct stream *stream = LIST_ENTRY(link, struct stream, link);
@@ -282,17 +276,16 @@ void streams_tick(struct streams *streams)
             release_outbox(stream);
         LIST_FOREACH_SAFE(at, after, &stream->runs) {
             struct stream_run *run = of_link(at);
-            bool silent = now - run->seen_us > streams->options.lease_ms * US_PER_MS;
+            bool silent = now - run->seen_us > streams->d->options.lease_ms * US_PER_MS;
 
-            /* Reported elsewhere, or lost: whoever names it brings it back. */
-            if (run->place == PLACE_AWAY) {
+            /* The job was reported elsewhere or lost; a worker that names it brings it back. */
+            if (run->state == RUN_AWAY) {
                 if (silent)
                     streams_forget_away(streams, run);
                 continue;
             }
             if (silent) {
                 leave(streams, run, true);
-                any = true;
                 continue;
             }
             int64_t timeout_ms = run->run->job.timeout_ms;
@@ -300,12 +293,10 @@ void streams_tick(struct streams *streams)
             if (timeout_ms > 0 && !run->told_timeout &&
                 now - run->sent_us > timeout_ms * US_PER_MS) {
                 run->told_timeout = true;
-                streams->options.stop(streams->options.data, run, STOP_TIMEOUT);
+                stream_stop_run(run, STOP_TIMEOUT);
             }
         }
     }
-    if (any || !list_empty(&streams->leaving))
-        streams->options.leaving(streams->options.data);
 }
 
 /* ── the hands interface ── */
@@ -322,13 +313,13 @@ static int streams_run(struct hands *hands, struct run *run, struct pawl_err *er
         mine->run = run;
         run->hands_data = mine;
     }
-    mine->place = PLACE_FRESH;
+    mine->state = RUN_FRESH;
     mine->cancelled = mine->told_timeout = false;
     list_push(&streams->fresh, &mine->link);
     return 0;
 }
 
-/* What of a job makes a message large. */
+/* The parts of a job that can make a message large. */
 static size_t job_bytes(const struct job *job)
 {
     const struct machine *machine = job->machine;
@@ -341,7 +332,7 @@ static size_t job_bytes(const struct job *job)
     return bytes + (machine->children != NULL ? strlen(machine->children) : 0);
 }
 
-/* Sent, it would end the stream, and come back, for ever. */
+/* Sent, such a job would end the stream, be released and come back, for ever. */
 static void refuse_giants(struct stream *stream)
 {
     LIST_FOREACH_SAFE(link, after, &stream->outbox) {
@@ -351,7 +342,7 @@ static void refuse_giants(struct stream *stream)
             continue;
         run_uncount(run);
         finish(
-            stream->streams,
+            &stream->d->streams,
             run,
             &(struct outcome){
                 .kind = OUTCOME_FAIL,
@@ -382,20 +373,20 @@ static size_t gather(struct stream *stream, struct stream_run *runs[STREAM_BATCH
 static void release_outbox(struct stream *stream)
 {
     while (!list_empty(&stream->outbox))
-        release(stream->streams, of_link(stream->outbox.next));
+        release(&stream->d->streams, of_link(stream->outbox.next));
 }
 
-/* What the worker does not read yet waits: given back, it would be claimed again and again. */
+/* Jobs that the worker does not read yet wait: released, they would be claimed again and again. */
 static void send_outbox(struct stream *stream)
 {
-    struct streams *streams = stream->streams;
+    struct streams *streams = &stream->d->streams;
     struct stream_run *runs[STREAM_BATCH_MAX];
     int64_t now = now_us(streams);
 
     refuse_giants(stream);
     while (!list_empty(&stream->outbox)) {
         size_t n = gather(stream, runs);
-        int rc = streams->options.assign(streams->options.data, stream, runs, n);
+        int rc = stream_assign(stream, runs, n);
 
         if (rc < 0) {
             stream->stuffed = true;
@@ -406,7 +397,7 @@ static void send_outbox(struct stream *stream)
             return;
         }
         for (size_t i = 0; i < n; i++) {
-            runs[i]->place = PLACE_SENT;
+            runs[i]->state = RUN_SENT;
             runs[i]->sent_us = runs[i]->seen_us = now;
             list_remove(&runs[i]->link);
             list_push(&stream->runs, &runs[i]->link);
@@ -435,7 +426,7 @@ static void streams_flush(struct hands *hands)
             run->stream != NULL ? run->stream : streams_pick(streams, run->run->source);
 
         list_remove(&run->link);
-        if (stream == NULL || stream->stuffed || streams->stopped) {
+        if (stream == NULL || stream->stuffed) {
             list_push(&back, &run->link);
             continue;
         }
@@ -453,7 +444,7 @@ static void streams_flush(struct hands *hands)
         list_remove(&stream->touched);
         send_outbox(stream);
     }
-    /* Whoever they were for is not there any more. */
+    /* The streams that these jobs were claimed for have gone or are full. */
     while (!list_empty(&back))
         release(streams, of_link(back.next));
 }
@@ -465,12 +456,12 @@ static void streams_stop_run(struct hands *hands, struct run *run, enum stop_rea
 
     if (mine == NULL)
         return;
-    mine->cancelled |= reason == STOP_CANCELLED; /* or its worker hears of it with the heartbeat */
-    if (mine->place == PLACE_FRESH && reason == STOP_LOST)
+    mine->cancelled |= reason == STOP_CANCELLED; /* a heartbeat tells the worker, too */
+    if (mine->state == RUN_FRESH && reason == STOP_LOST)
         release(streams, mine);
-    if (mine->place != PLACE_SENT)
+    if (mine->state != RUN_SENT)
         return;
-    streams->options.stop(streams->options.data, mine, reason);
+    stream_stop_run(mine, reason);
 }
 
 static const char *const *streams_kinds(struct hands *hands)
@@ -478,7 +469,7 @@ static const char *const *streams_kinds(struct hands *hands)
     static const char *const none[] = {NULL};
 
     (void)hands;
-    return none; /* sources have theirs */
+    return none; /* each source has its kinds */
 }
 
 static size_t streams_room(struct hands *hands, size_t source)
@@ -493,9 +484,10 @@ static void streams_on_settled(struct hands *hands, struct run *run, const char 
     struct streams *streams = from_hands(hands);
     struct stream_run *mine = run->hands_data;
 
+    (void)unsure;
     if (mine == NULL)
         return;
-    streams->options.settled(streams->options.data, mine, state, unsure);
+    report_settled(streams->d, mine, state);
     run_forget_reporter(mine);
     if (state != NULL && strcmp(state, "running") == 0) {
         mine->steps++;
@@ -515,36 +507,14 @@ static const struct hands_ops ops = {
     .settled = streams_on_settled,
 };
 
-struct streams *streams_new(const struct streams_options *options)
+void streams_init(struct streams *streams, struct dispatch *d, const struct clock *clock)
 {
-    struct streams *streams = calloc(1, sizeof(*streams));
-
-    if (streams == NULL)
-        return NULL;
     streams->hands.ops = &ops;
-    streams->options = *options;
+    streams->d = d;
+    streams->clock = clock;
     list_init(&streams->all);
     list_init(&streams->fresh);
     list_init(&streams->leaving);
     map_init(&streams->names, STREAMS_NAMES_MAX);
     map_init(&streams->runs, STREAMS_RUNS_MAX);
-    return streams;
-}
-
-struct hands *streams_hands(struct streams *streams)
-{
-    return &streams->hands;
-}
-
-size_t streams_count_runs(const struct streams *streams)
-{
-    return streams->runs.n;
-}
-
-void streams_stop(struct streams *streams)
-{
-    streams->stopped = true;
-    LIST_FOREACH(link, &streams->all) {
-        stream_update(LIST_ENTRY(link, struct stream, link));
-    }
 }

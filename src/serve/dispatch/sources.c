@@ -1,10 +1,10 @@
-/* streams_open: streams, the sources they share, and whose turn it is. */
+/* sources: streams, the sources they share, and which stream of a source gets the next job. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "hands/streams_internal.h"
+#include "serve/dispatch/dispatch_internal.h"
 
-#define BURST_SHARE 10 /* of a second */
+#define BURST_SHARE 10 /* a tenth of a second's worth */
 
 /* ── names ── */
 
@@ -28,7 +28,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* Sorted names, none twice; NULL: no memory, or too many names. */
+/* Sorted names without duplicates; NULL: no memory, or too many names. */
 static const char **
 intern_all(struct streams *streams, const char *const *texts, size_t n, size_t *ret_n)
 {
@@ -76,7 +76,7 @@ static struct source *source_new(const char *queue, const char *const *kinds, si
     memcpy(source->kinds, kinds, n_kinds * sizeof(*kinds));
     source->n_kinds = n_kinds;
     source->queue = queue;
-    for (size_t i = 0; i < LEVELS; i++)
+    for (size_t i = 0; i < STREAM_LEVELS; i++)
         list_init(&source->levels[i]);
     return source;
 }
@@ -88,18 +88,19 @@ static void source_free(struct source *source)
     free(source);
 }
 
-/* A new number, or one that nobody uses any more. */
-static int source_place(struct streams *streams, struct source *source, size_t *ret_i)
+/* Takes a new number, or that of a source without streams. */
+static int source_add(struct streams *streams, struct source *source, size_t *ret_i)
 {
-    const struct streams_options *o = &streams->options;
+    struct coordinator *c = streams->d->coordinator;
 
     for (size_t i = 0; i <= streams->n_sources && i < STREAMS_SOURCES_MAX; i++) {
         bool unused = i < streams->n_sources && streams->sources[i]->n_streams == 0;
 
-        /* Those that were used lately may be wanted again soon; so not before there are some. */
+        /* A source that was used lately may be wanted again soon: numbers are reused only when
+         * half of them are taken. */
         if (i < streams->n_sources && (!unused || streams->n_sources < STREAMS_SOURCES_MAX / 2))
             continue;
-        int rc = o->set_source(o->data, i, source->queue, source->kinds, source->n_kinds);
+        int rc = coordinator_set_source(c, i, source->queue, source->kinds, source->n_kinds);
 
         if (rc == PAWL_EFULL)
             continue;
@@ -129,7 +130,7 @@ static int source_find(struct streams *streams,
         }
     }
     struct source *source = source_new(queue, kinds, n_kinds);
-    int rc = source != NULL ? source_place(streams, source, ret_i) : PAWL_ENOMEM;
+    int rc = source != NULL ? source_add(streams, source, ret_i) : PAWL_ENOMEM;
 
     if (rc < 0)
         source_free(source);
@@ -140,33 +141,33 @@ static int source_find(struct streams *streams,
 
 static size_t level_of(const struct stream *stream)
 {
-    if (stream->held == 0)
+    if (stream->used == 0)
         return 0;
-    size_t level = 1 + (size_t)stream->held * (LEVELS - 2) / stream->credits;
+    size_t level = 1 + (size_t)stream->used * (STREAM_LEVELS - 2) / stream->credits;
 
-    return level < LEVELS ? level : LEVELS - 1;
+    return level < STREAM_LEVELS ? level : STREAM_LEVELS - 1;
 }
 
 static uint32_t free_credits(const struct stream *stream)
 {
-    bool open = stream->begun && !stream->draining && !stream->stuffed && !stream->streams->stopped;
-    uint32_t now = open && stream->credits > stream->held ? stream->credits - stream->held : 0;
+    bool open = stream->begun && !stream->draining && !stream->stuffed;
+    uint32_t now = open && stream->credits > stream->used ? stream->credits - stream->used : 0;
 
     return stream->per_1000_s > 0 && now > stream->allowed ? (uint32_t)stream->allowed : now;
 }
 
 void stream_update(struct stream *stream)
 {
-    struct streams *streams = stream->streams;
+    struct streams *streams = &stream->d->streams;
     uint32_t now = free_credits(stream);
 
-    for (size_t i = 0; i < stream->options.n_queues; i++) {
+    for (size_t i = 0; i < stream->n_queues; i++) {
         struct seat *seat = &stream->seats[i];
         struct source *source = streams->sources[seat->source];
 
         source->room = source->room - stream->free + now;
         list_remove(&seat->link);
-        if (now > 0) /* behind those of the same load: they take turns */
+        if (now > 0) /* behind seats of the same load: round robin */
             list_push(&source->levels[level_of(stream)], &seat->link);
     }
     stream->free = now;
@@ -176,7 +177,7 @@ struct stream *streams_pick(struct streams *streams, size_t source)
 {
     if (source >= streams->n_sources)
         return NULL;
-    for (size_t i = 0; i < LEVELS; i++) {
+    for (size_t i = 0; i < STREAM_LEVELS; i++) {
         struct list *level = &streams->sources[source]->levels[i];
 
         if (!list_empty(level))
@@ -189,8 +190,7 @@ struct stream *streams_pick(struct streams *streams, size_t source)
 
 uint32_t streams_burst(int64_t per_1000_s)
 {
-    int64_t burst =
-        per_1000_s / BURST_SHARE / 1000; /* larger than what is due in STREAMS_PACE_MS */
+    int64_t burst = per_1000_s / BURST_SHARE / 1000; /* more than STREAMS_PACE_MS allow */
 
     return burst > 1 ? (uint32_t)burst : 1;
 }
@@ -203,21 +203,16 @@ void stream_count_given(struct stream *stream)
 
 void streams_set_rate(struct stream *stream, int64_t per_1000_s)
 {
-    stream->streams->n_paced += (per_1000_s > 0) - (size_t)(stream->per_1000_s > 0);
+    stream->d->streams.n_paced += (per_1000_s > 0) - (size_t)(stream->per_1000_s > 0);
     stream->per_1000_s = per_1000_s;
     stream->allowed = 1;
-    stream->allowed_us = clock_mono_us(stream->streams->options.clock);
+    stream->allowed_us = clock_mono_us(stream->d->streams.clock);
     stream_update(stream);
-}
-
-bool streams_paced(const struct streams *streams)
-{
-    return streams->n_paced > 0;
 }
 
 void streams_pace(struct streams *streams)
 {
-    int64_t now_us = clock_mono_us(streams->options.clock);
+    int64_t now_us = clock_mono_us(streams->clock);
 
     LIST_FOREACH(link, &streams->all) {
         struct stream *stream = LIST_ENTRY(link, struct stream, link);
@@ -274,8 +269,9 @@ static struct stream *stream_new(struct streams *streams, const struct stream_op
 
     if (stream == NULL)
         return NULL;
-    stream->streams = streams;
-    stream->options = *options;
+    stream->d = streams->d;
+    stream->until_empty = options->until_empty;
+    stream->client = options->client;
     stream->credits = options->credits < STREAM_CREDITS_MAX ? options->credits : STREAM_CREDITS_MAX;
     list_init(&stream->link);
     list_init(&stream->runs);
@@ -283,9 +279,8 @@ static struct stream *stream_new(struct streams *streams, const struct stream_op
     list_init(&stream->touched);
     stream->worker = strdup(options->worker);
     stream->name = strdup(options->name);
-    stream->queues =
-        intern_all(streams, options->queues, options->n_queues, &stream->options.n_queues);
-    stream->kinds = intern_all(streams, options->kinds, options->n_kinds, &stream->options.n_kinds);
+    stream->queues = intern_all(streams, options->queues, options->n_queues, &stream->n_queues);
+    stream->kinds = intern_all(streams, options->kinds, options->n_kinds, &stream->n_kinds);
     stream->seats = calloc(options->n_queues, sizeof(*stream->seats));
     if (stream->worker == NULL || stream->name == NULL || stream->queues == NULL ||
         stream->kinds == NULL || stream->seats == NULL) {
@@ -307,20 +302,19 @@ int streams_open(struct streams *streams,
         return rc;
     if (stream == NULL)
         return err_set(err, PAWL_EFULL, "no memory, or too many names, for the stream");
-    for (size_t i = 0; rc == 0 && i < stream->options.n_queues; i++) {
+    for (size_t i = 0; rc == 0 && i < stream->n_queues; i++) {
         struct seat *seat = &stream->seats[i];
 
         list_init(&seat->link);
         seat->stream = stream;
-        rc = source_find(
-            streams, stream->queues[i], stream->kinds, stream->options.n_kinds, &seat->source);
+        rc = source_find(streams, stream->queues[i], stream->kinds, stream->n_kinds, &seat->source);
         if (rc == 0)
             streams->sources[seat->source]->n_streams++;
         else
-            stream->options.n_queues = i;
+            stream->n_queues = i;
     }
     if (rc < 0) {
-        for (size_t i = 0; i < stream->options.n_queues; i++)
+        for (size_t i = 0; i < stream->n_queues; i++)
             streams->sources[stream->seats[i].source]->n_streams--;
         stream_free(stream);
         err_set(err, PAWL_EFULL, "workers ask for too many different queues and sets of kinds");
@@ -334,21 +328,16 @@ int streams_open(struct streams *streams,
 
 void stream_look(const struct stream *stream)
 {
-    const struct streams_options *o = &stream->streams->options;
-
-    for (size_t i = 0; stream->options.until_empty && i < stream->options.n_queues; i++)
-        o->look(o->data, stream->seats[i].source);
+    for (size_t i = 0; stream->until_empty && i < stream->n_queues; i++)
+        coordinator_wake_source(stream->d->coordinator, stream->seats[i].source);
 }
 
 bool streams_is_over(const struct stream *stream)
 {
-    const struct streams_options *o = &stream->streams->options;
-
-    if (!stream->options.until_empty || !stream->begun || stream->held > 0 ||
-        stream->n_reported > 0)
+    if (!stream->until_empty || !stream->begun || stream->used > 0 || stream->n_reported > 0)
         return false;
-    for (size_t i = 0; i < stream->options.n_queues; i++) {
-        if (!o->empty(o->data, stream->seats[i].source))
+    for (size_t i = 0; i < stream->n_queues; i++) {
+        if (!coordinator_source_empty(stream->d->coordinator, stream->seats[i].source))
             return false;
     }
     return true;
@@ -363,12 +352,12 @@ void streams_begin(struct stream *stream)
 
 void streams_close(struct stream *stream)
 {
-    struct streams *streams = stream->streams;
+    struct streams *streams = &stream->d->streams;
 
     stream->draining = true;
     streams_set_rate(stream, 0);
     stream_drop_runs(stream);
-    for (size_t i = 0; i < stream->options.n_queues; i++)
+    for (size_t i = 0; i < stream->n_queues; i++)
         streams->sources[stream->seats[i].source]->n_streams--;
     list_remove(&stream->touched);
     list_remove(&stream->link);
@@ -388,41 +377,6 @@ void streams_drain(struct stream *stream)
     stream_update(stream);
 }
 
-/* ── what is known of them ── */
-
-void streams_view(const struct stream *stream, struct stream_view *ret_view)
-{
-    *ret_view = (struct stream_view){
-        .worker = stream->worker,
-        .name = stream->name,
-        .queues = stream->queues,
-        .n_queues = stream->options.n_queues,
-        .kinds = stream->kinds,
-        .n_kinds = stream->options.n_kinds,
-        .credits = stream->credits,
-        .held = stream->held,
-        .per_1000_s = stream->per_1000_s,
-        .ended = stream->ended,
-        .draining = stream->draining,
-        .data = stream->options.data,
-    };
-}
-
-void *streams_data(const struct stream *stream)
-{
-    return stream->options.data;
-}
-
-const char *streams_worker(const struct stream *stream)
-{
-    return stream->worker;
-}
-
-size_t streams_count(const struct streams *streams)
-{
-    return streams->n;
-}
-
 struct stream *streams_next(const struct streams *streams, const struct stream *after)
 {
     struct list *next = after != NULL ? after->link.next : streams->all.next;
@@ -430,14 +384,11 @@ struct stream *streams_next(const struct streams *streams, const struct stream *
     return next == &streams->all ? NULL : LIST_ENTRY(next, struct stream, link);
 }
 
-/* Names and sources, at the end of all. */
-void streams_free(struct streams *streams)
+void streams_deinit(struct streams *streams)
 {
     size_t pos = 0;
     void *value;
 
-    if (streams == NULL)
-        return;
     for (size_t i = 0; i < streams->n_sources; i++)
         source_free(streams->sources[i]);
     while ((value = map_next(&streams->names, &pos, NULL, NULL)) != NULL)
@@ -446,12 +397,10 @@ void streams_free(struct streams *streams)
     while ((value = map_next(&streams->runs, &pos, NULL, NULL)) != NULL) {
         struct stream_run *run = value;
 
-        if (streams->options.forget != NULL)
-            streams->options.forget(streams->options.data, run);
+        report_forget(run);
         free(run->worker);
         free(run);
     }
     map_deinit(&streams->names);
     map_deinit(&streams->runs);
-    free(streams);
 }

@@ -1,7 +1,7 @@
 /*
- * accept_flight: one flush: the statements that carry its jobs, and what their rows say. Calls are
- * taken in their order; those with plain jobs only go into one statement, the others into another, and the rows are read by
- * the same walk.
+ * accept_flush: one flush: the statements that carry its jobs, and what their rows say. Calls are
+ * taken in order; calls with plain jobs only go into one statement, the others into a second one,
+ * and the rows are read by the same walk.
  */
 #include <assert.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "store/job_once.h"
 #include "store/statements.h"
 
-/* All jobs of a call are in one statement, so that they stay in the order of the call. */
+/* All jobs of a call go into one statement, so that they keep the order of the call. */
 static bool is_plain(const struct accept_item *item)
 {
     for (size_t i = 0; i < item->n; i++) {
@@ -42,37 +42,37 @@ static struct params *add_plain(struct batch *batch, const struct job_new *jobs,
     return params;
 }
 
-static bool fill_plain(struct flight *flight, struct batch *batch)
+static bool fill_plain(struct flush *flush, struct batch *batch)
 {
-    struct accept *a = flight->accept;
+    struct accept *a = flush->accept;
     struct params *params = NULL;
 
-    flight->n_plain = flight->n_rich = 0;
-    for (size_t i = 0; i < flight->n; i++) {
-        const struct accept_item *item = flight->items[i];
+    flush->n_plain = flush->n_rich = 0;
+    for (size_t i = 0; i < flush->n; i++) {
+        const struct accept_item *item = flush->items[i];
         bool plain = is_plain(item);
 
         for (size_t j = 0; j < item->n; j++) {
             if (plain)
-                a->plain[flight->n_plain++] = item->jobs[j];
+                a->plain[flush->n_plain++] = item->jobs[j];
             else
-                a->rich[flight->n_rich++] = item->jobs[j];
+                a->rich[flush->n_rich++] = item->jobs[j];
         }
     }
-    if (flight->n_plain > 0 && add_plain(batch, a->plain, flight->n_plain) == NULL)
+    if (flush->n_plain > 0 && add_plain(batch, a->plain, flush->n_plain) == NULL)
         return false;
-    if (flight->n_rich > 0) {
+    if (flush->n_rich > 0) {
         params = batch_add(batch, STMT(job_enqueue_rich));
         if (params == NULL)
             return false;
-        job_enqueue_rich_bind(params, a->rich, flight->n_rich);
+        job_enqueue_rich_bind(params, a->rich, flush->n_rich);
     }
     return true;
 }
 
-static bool fill_once(struct flight *flight, struct batch *batch)
+static bool fill_once(struct flush *flush, struct batch *batch)
 {
-    struct accept *a = flight->accept;
+    struct accept *a = flush->accept;
     struct params *params = batch_add(batch, STMT(tx_lock_timeout));
     size_t n = 0;
     size_t n_keys = 0;
@@ -80,8 +80,8 @@ static bool fill_once(struct flight *flight, struct batch *batch)
     if (params == NULL)
         return false;
     tx_lock_timeout_bind(params, ACCEPT_LOCK_TIMEOUT);
-    for (size_t i = 0; i < flight->n; i++) {
-        const struct accept_item *item = flight->items[i];
+    for (size_t i = 0; i < flush->n; i++) {
+        const struct accept_item *item = flush->items[i];
         bool plain = is_plain(item);
 
         if (item->has_key) {
@@ -95,9 +95,9 @@ static bool fill_once(struct flight *flight, struct batch *batch)
             a->all_plain[n] = plain;
         }
     }
-    flight->n_plain = 0;
-    flight->n_rich = n;
-    /* Also without a key: the answer is then always the third. */
+    flush->n_plain = 0;
+    flush->n_rich = n;
+    /* Sent also without keys, so that the jobs are always in the third result. */
     params = batch_add(batch, STMT(enqueue_key_take));
     if (params == NULL)
         return false;
@@ -109,43 +109,44 @@ static bool fill_once(struct flight *flight, struct batch *batch)
     return true;
 }
 
-bool flight_start(struct flight *flight)
+bool flush_start(struct flush *flush)
 {
-    struct batch *batch = batch_new(flight->accept->conn);
+    struct batch *batch = batch_new(flush->accept->conn);
 
     if (batch == NULL)
         return false;
-    if (!(flight->accept->options.once ? fill_once(flight, batch) : fill_plain(flight, batch))) {
+    if (!(flush->accept->options.once ? fill_once(flush, batch) : fill_plain(flush, batch))) {
         batch_free(batch);
         return false;
     }
-    batch_submit(batch, ACCEPT_DEADLINE_MS, flight_ended, flight);
+    batch_submit(batch, ACCEPT_DEADLINE_MS, flush_ended, flush);
     return true;
 }
 
-/* --- what came of it ----------------------------------------------------------------------------------------------- */
+/* ── what came of it ── */
 
-static void read_plain(struct flight *flight, const struct batch_end *end)
+static void read_plain(struct flush *flush, const struct batch_end *end)
 {
-    struct accept *a = flight->accept;
-    const PGresult *plain = flight->n_plain > 0 ? end->results[0] : NULL;
-    const PGresult *rich = flight->n_rich > 0 ? end->results[flight->n_plain > 0] : NULL;
-    int64_t *rich_ids = a->ids + flight->n_plain;
+    struct accept *a = flush->accept;
+    const PGresult *plain = flush->n_plain > 0 ? end->results[0] : NULL;
+    const PGresult *rich = flush->n_rich > 0 ? end->results[flush->n_plain > 0] : NULL;
+    int64_t *rich_ids = a->ids + flush->n_plain;
     size_t at_plain = 0;
     size_t at_rich = 0;
 
-    /* A trigger or a rule of somebody's on our table: then nobody knows which is whose. */
-    if ((plain != NULL && (size_t)PQntuples(plain) != flight->n_plain) ||
-        (rich != NULL && (size_t)PQntuples(rich) != flight->n_rich))
+    /* Somebody's trigger or rule on our table changed the number of rows: no row can be matched
+     * to a job. */
+    if ((plain != NULL && (size_t)PQntuples(plain) != flush->n_plain) ||
+        (rich != NULL && (size_t)PQntuples(rich) != flush->n_rich))
         return;
     if (plain != NULL)
         job_enqueue_read(plain, a->ids);
     if (rich != NULL)
         job_enqueue_rich_read(rich, rich_ids, a->existed);
-    for (size_t i = 0; i < flight->n; i++) {
-        struct accept_item *item = flight->items[i];
+    for (size_t i = 0; i < flush->n; i++) {
+        struct accept_item *item = flush->items[i];
 
-        /* What its texts point to may be gone with its call; that they were there is not. */
+        /* The texts of a call that is gone are gone, but the fact that they were there is not. */
         bool from_plain = is_plain(item);
 
         for (size_t j = 0; j < item->n; j++) {
@@ -158,13 +159,13 @@ static void read_plain(struct flight *flight, const struct batch_end *end)
     }
 }
 
-/* Rows of one key stand together, so the one found last is nearly always the one. */
-static struct accept_item *
-find_key(const struct flight *flight, const struct uuid *key, size_t *hint)
+/* Rows of one key stand together, so the last item that was found is nearly always the right
+ * one. */
+static struct accept_item *find_key(const struct flush *flush, const struct uuid *key, size_t *hint)
 {
-    for (size_t k = 0; k < flight->n; k++) {
-        size_t i = (*hint + k) % flight->n;
-        struct accept_item *item = flight->items[i];
+    for (size_t k = 0; k < flush->n; k++) {
+        size_t i = (*hint + k) % flush->n;
+        struct accept_item *item = flush->items[i];
 
         if (item->has_key && memcmp(&item->key, key, sizeof(*key)) == 0) {
             *hint = i;
@@ -174,26 +175,26 @@ find_key(const struct flight *flight, const struct uuid *key, size_t *hint)
     return NULL;
 }
 
-static void read_once(struct flight *flight, const struct batch_end *end)
+static void read_once(struct flush *flush, const struct batch_end *end)
 {
     const PGresult *rows = end->results[2];
-    struct accept *a = flight->accept;
+    struct accept *a = flush->accept;
     size_t at = 0;
     size_t hint = 0;
 
-    /* Where each job of the statement belongs: ids doubles as that table. */
+    /* `ids` is first the table of where each job of the statement belongs. */
     memset(a->ids, 0, sizeof(a->ids));
     for (int row = 0; row < PQntuples(rows); row++) {
         struct job_once once;
 
         job_enqueue_once_row(rows, row, &once);
         if (!once.replay) {
-            assert(once.i < flight->n_rich);
+            assert(once.i < flush->n_rich);
             a->ids[once.i] = once.id;
             a->existed[once.i] = once.existed;
             continue;
         }
-        struct accept_item *item = find_key(flight, &once.key, &hint);
+        struct accept_item *item = find_key(flush, &once.key, &hint);
 
         if (item == NULL)
             continue;
@@ -206,8 +207,8 @@ static void read_once(struct flight *flight, const struct batch_end *end)
         item->existed[once.i] = once.existed;
         item->n_answers++;
     }
-    for (size_t i = 0; i < flight->n; i++) {
-        struct accept_item *item = flight->items[i];
+    for (size_t i = 0; i < flush->n; i++) {
+        struct accept_item *item = flush->items[i];
 
         for (size_t j = 0; j < item->n; j++, at++) {
             if (item->replayed || a->ids[at] == 0)
@@ -219,10 +220,10 @@ static void read_once(struct flight *flight, const struct batch_end *end)
     }
 }
 
-void flight_read(struct flight *flight, const struct batch_end *end)
+void flush_read(struct flush *flush, const struct batch_end *end)
 {
-    if (flight->accept->options.once)
-        read_once(flight, end);
+    if (flush->accept->options.once)
+        read_once(flush, end);
     else
-        read_plain(flight, end);
+        read_plain(flush, end);
 }
