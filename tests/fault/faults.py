@@ -204,6 +204,10 @@ class Faults(Cast):
         self.cluster.ask(f'update soak.knob set {knob} = 0')
         return self.cluster.ask(f'select count(*) from soak.knob where {knob} <> 0') == ['0']
 
+    def age_claims(self):
+        """As if thousands of claims had come and gone: those that live get a new place in the ledger with their next renewal."""
+        return self.cluster.ask("select setval('pawl.claim_seq_seq', nextval('pawl.claim_seq_seq') + 2000)") is not None
+
     def kill_pooler(self):
         if self.pooler:
             self.pooler.kill()
@@ -268,7 +272,7 @@ class Faults(Cast):
     # Name: how often, compared with the others.
     FAULTS = {'kill_worker': 3, 'freeze': 3, 'stop_worker': 2, 'kill_producer': 1, 'crash_server': 1, 'kill_backend': 1,
               'terminate_backends': 2, 'cut': 3, 'hold': 1, 'lose_notifications': 1, 'refuse_commits': 1, 'slow_sweeps': 1,
-              'kill_pooler': 1}
+              'age_claims': 1, 'kill_pooler': 1}
     # Those of servers and who has only them.
     LINKS = {'kill_serve': 4, 'abandon_serve': 2, 'stop_serve': 2, 'freeze_serve': 1, 'kill_remote': 2, 'freeze_remote': 2, 'stop_remote': 1,
              'cut_link': 2, 'hold_link': 2, 'dribble': 1}

@@ -95,6 +95,28 @@ def reclaimed(story):
     story.sweep(2000, 'c', 2, 1, 't1')
 
 
+def late(story, by_ms, priority=4):
+    """Job 1 is due before job 2, which was claimed when job 1 was committed."""
+    story.enqueue(0, 1, queue='q', priority=4, due_us=1000)
+    story.enqueue(5, 2, queue='q', priority=priority, due_us=5000)
+    story.claim(10, 'a', 2, 1, 't1', queue='q', priority=priority, due_us=5000)
+    story.history.trace[0]['commit_us'] = (11 + by_ms) * 1000
+
+
+def ledger(story, age=True):
+    """The claim t1 is older than t2, which has ended when the low mark is raised; then it is swept, or moves and is settled."""
+    for job, token in ((1, 't1'), (2, 't2'), (3, 't3')):
+        story.enqueue(0, job)
+        story.claim(10 + job, 'a', job, 1, token)
+        story.history.trace[-1]['ledger'] = job
+    story.settle(20, 'a', 2, 1, 't2')
+    story.row(30, 'claim_low_store', 'low', 'UPDATE', ledger=1)
+    if age:
+        story.row(40, 'claim_renew', 'claim', 'UPDATE', token='t3', ledger=2000)
+    story.settle(50, 'a', 3, 1, 't3')
+    story.sweep(2000, 'c', 1, 1, 't1')
+
+
 def stops(story):
     story.say('a', 1, 'dies settled')
     story.say('b', 1, 'stopped 3')
@@ -111,6 +133,16 @@ tap.result('one beside the lease of another claim is not',
            expect(counted(lambda story: beside(story, kept='t9')), swept_beside_a_lease=0))
 tap.result('a sweep of a claim that a job left for another is counted',
            expect(counted(reclaimed), swept_after_a_reclaim=1, swept=1))
+tap.result('a job that is committed behind the marks is counted',
+           expect(counted(lambda story: late(story, 100)), late_commit=1, very_late_commit=0))
+tap.result('and by how much', expect(counted(lambda story: late(story, 700)), late_commit=1, very_late_commit=1))
+tap.result('one that was there before is not', expect(counted(lambda story: late(story, -5)), late_commit=0))
+tap.result('one of another priority is not', expect(counted(lambda story: late(story, 700, priority=9)), late_commit=0))
+tap.result('a claim below which the low mark must stay is counted, and what becomes of it',
+           expect(counted(ledger), low_raised_beside_a_claim=1, swept_at_the_low_mark=1, moved_on=1,
+                  settled_where_it_moved_to=1))
+tap.result('a claim that stays where it is has not moved',
+           expect(counted(lambda story: ledger(story, age=False)), moved_on=0, settled_where_it_moved_to=0))
 deaths = Story()
 stops(deaths)
 for process, lines in deaths.lines.items():

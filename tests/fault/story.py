@@ -38,7 +38,7 @@ class Story:
         row = dict.fromkeys(('id', 'token', 'old_token', 'attempt', 'old_attempt', 'state', 'lease_us', 'old_lease_us',
                              'queue', 'lane', 'guard', 'parent_id', 'joins', 'awaits', 'due_us', 'wait_until_us',
                              'signal_id', 'name', 'shown', 'consumed', 'xid', 'step', 'waits_for', 'deadline_us', 'join_of',
-                             'kids', 'join_at', 'join_flags', 'let_go', 'holders'))
+                             'kids', 'join_at', 'join_flags', 'let_go', 'holders', 'priority', 'ledger'))
         row.update(seq=len(self.history.trace) + 1, at_us=at_ms * 1000, began_us=at_ms * 1000, since_us=at_ms * 1000, commit_us=at_ms * 1000,
                    statement=statement, what=what, op=op)
         row.update(columns)

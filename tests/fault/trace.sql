@@ -1,5 +1,5 @@
--- trace: what the database itself saw of every job, its side rows, claim, lease of a single job, finished job and signal, for the checker; and knobs. Runs after the
--- migrations, in the soak test's own database. A trace row is written by the transaction it is about, so it is there
+-- trace: what the database itself saw of every job, its side rows, claim, lease of a single job, finished job and signal, and of the
+-- ledger's low mark, for the checker; and knobs. Runs after the migrations, in the soak test's own database. A trace row is written by the transaction it is about, so it is there
 -- exactly when that was committed; rows of one job are in the order of their commits, because the job is locked meanwhile.
 CREATE SCHEMA soak;
 
@@ -10,7 +10,7 @@ CREATE TABLE soak.trace (
     since       timestamptz NOT NULL DEFAULT transaction_timestamp(), -- what now() is in it
     xid         xid NOT NULL DEFAULT pg_current_xact_id()::xid,
     statement   text,
-    what        text NOT NULL, -- job, machine, option, claim, held, history, signal, lane, orphan
+    what        text NOT NULL, -- job, machine, option, claim, held, history, signal, lane, orphan, low
     op          text NOT NULL, -- INSERT, UPDATE, DELETE
     id          bigint,
     token       uuid,
@@ -38,6 +38,8 @@ CREATE TABLE soak.trace (
     join_flags  integer,     -- 1 the first failure ends the join, 2 the rest is cancelled
     let_go      boolean,     -- of a lease of its own: that of the claim does not count any more
     holders     bigint[],    -- of a lane with a rate: who has a place
+    priority    smallint,
+    ledger      bigint,      -- of a claim: its place in the ledger; of the low mark: where it is
     -- of signals; id is that of the machine
     signal_id   bigint,
     name        text,
@@ -57,9 +59,9 @@ DECLARE
 BEGIN
     j := CASE tg_op WHEN 'DELETE' THEN old ELSE new END;
     INSERT INTO soak.trace (statement, what, op, id, token, old_token, attempt, old_attempt, queue, lane, parent_id, due_at,
-                            waits_for, deadline_at, join_of)
+                            waits_for, deadline_at, join_of, priority)
     VALUES (soak.statement(), 'job', tg_op, j.id, new.token, old.token, new.attempt, old.attempt, j.queue, j.lane,
-            j.parent_id, j.due_at, j.waits_for, j.deadline_at, j.join_of);
+            j.parent_id, j.due_at, j.waits_for, j.deadline_at, j.join_of, j.priority);
     RETURN NULL;
 END
 $$;
@@ -100,13 +102,22 @@ CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.job_option
 
 CREATE FUNCTION soak.trace_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    INSERT INTO soak.trace (statement, what, op, token, lease_until, old_lease)
-    VALUES (soak.statement(), 'claim', tg_op, coalesce(new.token, old.token), new.lease_until, old.lease_until);
+    INSERT INTO soak.trace (statement, what, op, token, lease_until, old_lease, ledger)
+    VALUES (soak.statement(), 'claim', tg_op, coalesce(new.token, old.token), new.lease_until, old.lease_until,
+            coalesce(new.seq, old.seq));
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER trace AFTER INSERT OR UPDATE OR DELETE ON pawl.claim
     FOR EACH ROW EXECUTE FUNCTION soak.trace_claim();
+
+CREATE FUNCTION soak.trace_low() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO soak.trace (statement, what, op, ledger) VALUES (soak.statement(), 'low', tg_op, new.seq);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER trace AFTER UPDATE ON pawl.claim_low FOR EACH ROW EXECUTE FUNCTION soak.trace_low();
 
 CREATE FUNCTION soak.trace_held() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -202,6 +213,11 @@ CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.signal
 -- So does a child that ends, now and then, when it has locked its parent's row.
 CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON pawl.child
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.child_id % 4 = 0) EXECUTE FUNCTION soak.slow('0.03');
+
+-- A producer takes its time to commit, now and then longer than two polls of the workers: by then the marks of its queue are past
+-- its jobs (moments.py).
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON pawl.job
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.id % 500 = 0 AND new.parent_id IS NULL) EXECUTE FUNCTION soak.slow('3');
 
 -- Only a sweep that takes fewer jobs after a timeout gets to its end then.
 CREATE FUNCTION soak.slow_sweep() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$

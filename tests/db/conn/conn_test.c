@@ -4,7 +4,7 @@
  */
 #include <fcntl.h>
 
-#include "db/conn_fixture.h"
+#include "conn_fixture.h"
 
 #define BIG             (20UL * 1024 * 1024)
 #define BIG_DEADLINE_MS 100000 /* half a second, but for valgrind */

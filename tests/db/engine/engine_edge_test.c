@@ -21,6 +21,51 @@ static void claim_throws_and_the_loop_survives(void **state)
     assert_int_equal(count_of(f, "pawl.history WHERE state = 'done'"), 5);
 }
 
+/* The errors so far, and when the last of them was seen. */
+static uint64_t next_error_ms(struct fixture *f, const struct crew *crew)
+{
+    uint64_t before = crew_stats(crew)->claim_errors;
+
+    run_until(f, crew_stats(crew)->claim_errors > before);
+    assert_int_equal(crew_stats(crew)->claim_errors, before + 1);
+    return uv_hrtime() / 1000000;
+}
+
+/* 100 ms, and twice as long after each further error: a database in trouble is asked less and less. A claim that
+ * succeeds makes the delay short again; a machine that stands still for a second may hide that once or twice. */
+static void claims_that_fail_wait_longer_each_time(void **state)
+{
+    struct fixture *f = *state;
+    struct crew crew;
+    bool short_again = false;
+
+    crew_init(&crew, f);
+    enqueue(f, 5);
+    testdb_exec(&f->db, "ALTER TABLE pawl.job RENAME TO job_away");
+    crew_start(&crew);
+    for (uint64_t last_ms = next_error_ms(f, &crew), wait_ms = 100; wait_ms <= 1600; wait_ms *= 2) {
+        uint64_t now_ms = next_error_ms(f, &crew);
+
+        if (now_ms - last_ms + TICK_MS < wait_ms)
+            fail_msg("%llu ms instead of %llu",
+                     (unsigned long long)(now_ms - last_ms),
+                     (unsigned long long)wait_ms);
+        last_ms = now_ms;
+    }
+    for (size_t done = 5; !short_again && done <= 15; done += 5) {
+        testdb_exec(&f->db, "ALTER TABLE pawl.job_away RENAME TO job");
+        run_until(f, crew.settled == done);
+        enqueue(f, 5);
+        testdb_exec(&f->db, "ALTER TABLE pawl.job RENAME TO job_away");
+        uint64_t last_ms = next_error_ms(f, &crew);
+
+        short_again = next_error_ms(f, &crew) - last_ms < 1600;
+    }
+    assert_true(short_again);
+    testdb_exec(&f->db, "ALTER TABLE pawl.job_away RENAME TO job");
+    crew_stop(&crew);
+}
+
 /* Whatever A does to keep its claim; true when B runs the job. */
 static bool taken_over(struct fixture *f, const struct crew *b)
 {
@@ -352,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         engine_test(claim_throws_and_the_loop_survives),
+        engine_test(claims_that_fail_wait_longer_each_time),
         engine_test(handler_fails_after_its_lease_was_lost_and_the_other_result_stands),
         engine_test(concurrency_2_with_claims_of_1_peaks_at_exactly_2),
         engine_test(stop_during_a_claim_in_flight),

@@ -1,5 +1,5 @@
 /*
- * How PostgreSQL reaches the rows of the statements about machines and lanes, on a million jobs,
+ * How PostgreSQL reaches the rows of the statements about machines and lanes, on 200 000 jobs,
  * fifty thousand signals and ten thousand lanes: with the values known and without. Functions are
  * looked into as well (auto_explain). Nodes only, no costs.
  */
@@ -7,39 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "core/machine.h"
-#include "store_fixture.h"
-
-static struct store store;
-static struct buf plans; /* what auto_explain said since the last look */
+#include "plans_fixture.h"
 
 #define CLAIMED 6000 /* the first so many run */
 
 static struct uuid tokens[CLAIMED + 1]; /* by id */
 
-static void note_plan(void *data, const PGresult *r)
-{
-    (void)data;
-    buf_puts(&plans, PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY));
-}
-
 static int group_setup(void **state)
 {
-    if (store_setup(state) != 0)
+    if (plans_setup(state) != 0)
         return -1;
-    store = *(struct store *)*state;
-    buf_init(&plans, 16UL * 1024 * 1024);
     testdb_exec(&store.db,
                 "INSERT INTO pawl.job (queue, kind, payload, due_at, lane, parent_id, join_of,"
                 "  has_options, is_machine)"
                 " SELECT 'q', 'k', '{}', now() - interval '1 h',"
                 "  CASE WHEN n % 2 = 1 THEN 'l' || n / 2 % 10000 END,"
-                "  CASE WHEN n % 200 = 0 THEN 2 WHEN n IN (500002, 500004) THEN 6 END,"
-                "  CASE WHEN n % 200 = 0 OR n IN (500002, 500004) THEN 1 END,"
+                "  CASE WHEN n % 200 = 0 THEN 2 WHEN n IN (150002, 150004) THEN 6 END,"
+                "  CASE WHEN n % 200 = 0 OR n IN (150002, 150004) THEN 1 END,"
                 "  CASE WHEN n <= 20000 THEN true END,"
                 "  CASE WHEN n <= 100000 AND n % 2 = 0 THEN true END"
-                "  FROM generate_series(1, 1000000) AS n;"
+                "  FROM generate_series(1, 200000) AS n;"
                 "UPDATE pawl.job SET waits_for = 'lane', due_at = 'infinity', lane_due_at = now()"
                 " WHERE lane = 'l7';"
                 "INSERT INTO pawl.machine (job_id, inbox, awaits) SELECT id, 1, '{paid}'"
@@ -63,10 +51,7 @@ static int group_setup(void **state)
                 "  ARRAY(SELECT generate_series(n, n + 29)) FROM generate_series(1, 6000, 30) AS n;"
                 "UPDATE pawl.job AS j SET token = c.token, attempt = 1"
                 " FROM pawl.claim AS c WHERE j.id = ANY (c.job_ids);"
-                "ANALYZE;"
-                "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
-                "SET auto_explain.log_nested_statements = on;"
-                "SET auto_explain.log_level = warning; SET client_min_messages = warning");
+                "ANALYZE");
     PGresult *r = PQexecParams(store.db.conn,
                                "SELECT id, token FROM pawl.job WHERE token IS NOT NULL",
                                0,
@@ -80,100 +65,9 @@ static int group_setup(void **state)
     for (int row = 0; row < CLAIMED; row++)
         tokens[result_i64(r, row, 0)] = result_uuid(r, row, 1);
     PQclear(r);
-    PQsetNoticeReceiver(store.db.conn, note_plan, NULL);
+    plans_listen();
     return 0;
 }
-
-static int group_teardown(void **state)
-{
-    void *s = &store;
-
-    (void)state;
-    buf_deinit(&plans);
-    return store_teardown(&s);
-}
-
-/* Runs the statement with the parameters bound last, nested ones too, and gives it up again. The rows it gave. */
-static int plan_of(const struct stmt *stmt, const char *mode)
-{
-    struct params *p = &store.params;
-    char set[100];
-
-    snprintf(set, sizeof(set), "BEGIN; SET LOCAL plan_cache_mode = %s", mode);
-    testdb_exec(&store.db, set);
-    PGresult *r = PQprepare(store.db.conn, "p", stmt->sql, p->n, p->types);
-
-    assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
-    PQclear(r);
-    buf_clear(&plans);
-    r = PQexecPrepared(store.db.conn, "p", p->n, p->values, p->lengths, p->formats, 1);
-    if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK)
-        fail_msg("%s: %s", stmt->name, PQerrorMessage(store.db.conn));
-    int n = PQntuples(r);
-
-    PQclear(r);
-    testdb_exec(&store.db, "ROLLBACK; DEALLOCATE p");
-    return n;
-}
-
-/* As the connections of workers. */
-static void session_of_a_worker(const struct stmt *stmt)
-{
-    params_bool(begin(&store), false);
-    PQclear(run(&store, stmt));
-}
-
-static void session_of_anybody(void)
-{
-    testdb_exec(&store.db,
-                "RESET jit; RESET plan_cache_mode; RESET enable_seqscan; RESET enable_mergejoin;"
-                "RESET lock_timeout");
-}
-
-static const char *const modes[] = {"force_custom_plan", "force_generic_plan"};
-
-/* Every scan of these tables goes along an index, or by place. */
-static const char *const large[] = {
-    "job", "job_option", "machine", "lane", "signal", "child", "guard", NULL};
-
-static void assert_no_walk(const struct stmt *stmt)
-{
-    const char *text = buf_str(&plans);
-    char walk[64];
-
-    for (size_t i = 0; large[i] != NULL; i++) {
-        static const char *const kinds[] = {"Seq Scan on pawl.", "Seq Scan on "};
-
-        for (size_t k = 0; k < 2; k++) {
-            int len = snprintf(walk, sizeof(walk), "%s%s", kinds[k], large[i]);
-            const char *at = text;
-
-            while ((at = strstr(at, walk)) != NULL) {
-                at += len;
-                if (*at == ' ' || *at == '\n')
-                    fail_msg("%s has a \"%s\":\n%.*s",
-                             stmt->name,
-                             walk,
-                             900,
-                             at - 300 > text ? at - 300 : text);
-            }
-        }
-    }
-}
-
-static void assert_plans(const struct stmt *stmt, const char *const *wanted)
-{
-    for (size_t m = 0; m < 2; m++) {
-        plan_of(stmt, modes[m]);
-        for (size_t i = 0; wanted[i] != NULL; i++) {
-            if (strstr(buf_str(&plans), wanted[i]) == NULL)
-                fail_msg("%s has no \"%s\":\n%s", stmt->name, wanted[i], buf_str(&plans));
-        }
-        assert_no_walk(stmt);
-    }
-}
-
-#define NODES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static const struct stmt *claims(int32_t limit, int32_t together)
 {
@@ -209,6 +103,42 @@ static void a_claim_with_lanes_probes_indexes_and_updates_by_place(void **state)
                            "lane_pkey on lane l",
                            /* Others that come along; nobody does where each is by itself. */
                            limits[i] == 1 ? NULL : "Index Scan using job_lane on job j"));
+    session_of_anybody();
+}
+
+/* What a step is shown, its signals and the results of its children, is found by the machine's id. */
+static void a_claim_of_machines_reaches_what_a_step_is_shown_by_ids(void **state)
+{
+    (void)state;
+    session_of_a_worker(STMT(session));
+    testdb_exec(&store.db,
+                "INSERT INTO pawl.machine (job_id, inbox, awaits) SELECT id, 1, '{paid}'"
+                " FROM pawl.job WHERE id BETWEEN 6001 AND 6200 AND lane IS NOT NULL;"
+                "UPDATE pawl.job SET is_machine = true WHERE id BETWEEN 6001 AND 6200;"
+                "UPDATE pawl.machine SET joins = 1, children_left = 0, join_at = 0"
+                " WHERE job_id BETWEEN 6001 AND 6200; ANALYZE pawl.machine");
+    for (int32_t limit = 1; limit <= 100; limit *= 10) {
+        struct job_claim asked = {
+            .queue = "q",
+            .kinds = kind_k,
+            .n_kinds = 1,
+            .limit = limit + 1, /* jobs in no lane are machines, up to 100 000 */
+            .token = uuid_random(),
+            .worker = store.worker,
+            .lease_ms = 60000,
+        };
+
+        for (size_t i = 0; i < JOB_PRIORITIES; i++)
+            asked.from[i].due_us = INT64_MIN;
+        job_claim_bind(begin(&store), &asked);
+        assert_plans(STMT(job_claim),
+                     NODES("Index Scan using job_pick on job c",
+                           "Tid Scan on job j",
+                           "using machine_pkey on machine x",
+                           "using signal_pkey on signal i",
+                           "using child_pkey on child o"));
+    }
+    assert_plans(claims(100, 1), NODES("using machine_pkey on machine x", "using signal_pkey"));
     session_of_anybody();
 }
 
@@ -458,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_with_lanes_probes_indexes_and_updates_by_place),
+        cmocka_unit_test(a_claim_of_machines_reaches_what_a_step_is_shown_by_ids),
         cmocka_unit_test(no_plan_takes_more_than_the_limit),
         cmocka_unit_test(outcomes_reach_jobs_parents_keys_and_signals_by_their_ids),
         cmocka_unit_test(the_next_step_reaches_its_machine_where_it_is),
@@ -470,5 +401,5 @@ int main(void)
         cmocka_unit_test(
             a_claim_that_was_planned_without_lanes_finds_each_by_its_name), /* the last: it takes them away */
     };
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, group_setup, plans_teardown);
 }

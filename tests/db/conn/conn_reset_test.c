@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "db/conn_proxy.h"
+#include "conn_proxy.h"
 
 #define SYNCS_MAX 16
 

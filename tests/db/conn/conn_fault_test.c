@@ -4,7 +4,7 @@
  */
 #include <sys/socket.h>
 
-#include "db/conn_proxy.h"
+#include "conn_proxy.h"
 
 static void terminate(struct fixture *f, int64_t pid)
 {

@@ -9,7 +9,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "db/conn_fixture.h"
+#include "conn_fixture.h"
 
 #define PROXY_LINKS_MAX 64
 #define PROXY_CHUNK     65536

@@ -2,7 +2,7 @@
  * conn with a synchronous standby that stalls (support/standby.py): a commit that was not confirmed is
  * never called a success, and what comes after it is not mixed up with it.
  */
-#include "db/conn_fixture.h"
+#include "conn_fixture.h"
 #include "support/standby.h"
 
 static int standby_setup(void **state)
