@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "serve/api/accept_internal.h"
-#include "store/job_once.h"
+#include "store/job_enqueue.h"
 #include "store/statements.h"
+#include "store/tx.h"
 
 /* All jobs of a call are in one statement, so that they stay in the order of the call. */
 static bool is_plain(const struct accept_item *item)
@@ -21,7 +22,7 @@ static bool is_plain(const struct accept_item *item)
 }
 
 /* The cheapest statement that can carry plain jobs. */
-static struct params *add_plain(struct batch *batch, const struct job_new *jobs, size_t n)
+static struct params *add_plain(struct batch *batch, const struct pawl_job_new *jobs, size_t n)
 {
     struct params *params;
     bool same = true;
@@ -62,10 +63,10 @@ static bool fill_plain(struct flight *flight, struct batch *batch)
     if (flight->n_plain > 0 && add_plain(batch, a->plain, flight->n_plain) == NULL)
         return false;
     if (flight->n_rich > 0) {
-        params = batch_add(batch, STMT(job_enqueue_rich));
+        params = batch_add(batch, STMT(job_enqueue));
         if (params == NULL)
             return false;
-        job_enqueue_rich_bind(params, a->rich, flight->n_rich);
+        job_enqueue_bind(params, a->rich, flight->n_rich);
     }
     return true;
 }
@@ -139,9 +140,9 @@ static void read_plain(struct flight *flight, const struct batch_end *end)
         (rich != NULL && (size_t)PQntuples(rich) != flight->n_rich))
         return;
     if (plain != NULL)
-        job_enqueue_read(plain, a->ids);
+        job_enqueue_read(plain, a->ids, NULL);
     if (rich != NULL)
-        job_enqueue_rich_read(rich, rich_ids, a->existed);
+        job_enqueue_read(rich, rich_ids, a->existed);
     for (size_t i = 0; i < flight->n; i++) {
         struct accept_item *item = flight->items[i];
 

@@ -10,7 +10,6 @@ struct accept_item {
     struct list link; /* accept.waiting; on no list while it flies */
     struct accept *accept;
     struct rpc_call *call; /* NULL: its client is gone, and so is what its jobs point to */
-    struct arena arena;
     bool has_key;
     struct uuid key;
     struct uuid request;
@@ -25,8 +24,8 @@ struct accept_item {
     void (*counted)(struct rpc_call *call, size_t jobs, void *data);
     void *counted_data;
     size_t n;
-    size_t n_answers;     /* of its jobs that have an id */
-    struct job_new *jobs; /* these four: n each, behind the struct */
+    size_t n_answers;          /* of its jobs that have an id */
+    struct pawl_job_new *jobs; /* these four: n each, behind the struct */
     int64_t *ids;
     const char **steps;
     bool *existed;
@@ -55,8 +54,8 @@ struct accept {
     void (*closed)(void *data);
     void *closed_data;
     /* Scratch for one flush. */
-    struct job_new plain[ACCEPT_JOBS_MAX];
-    struct job_new rich[ACCEPT_JOBS_MAX];
+    struct pawl_job_new plain[ACCEPT_JOBS_MAX];
+    struct pawl_job_new rich[ACCEPT_JOBS_MAX];
     const struct uuid *once[ACCEPT_JOBS_MAX];
     const char *steps[ACCEPT_JOBS_MAX];
     bool all_plain[ACCEPT_JOBS_MAX];
