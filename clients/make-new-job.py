@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """make-new-job: what the clients know about a new job, made from message NewJob of the contract and from the words of
-src/core/job_fields.h. clients/update-contract runs it; with --check it only says what would change.
+src/core/job_fields.h; numbers that proto/lock.txt lacks; and rows that the guide to SQL lacks, with the words of --help.
+clients/update-contract runs it; with --check it only says what would change.
 
 usage: clients/make-new-job.py [--check]
 """
@@ -19,6 +20,7 @@ import job_fields  # noqa: E402
 PYTHON = 'clients/python/pawl/new_job.py'
 NODE = 'clients/node/lib/new_job.d.ts'
 LOCK = 'proto/lock.txt'
+GUIDE = 'docs/guides/sql.md'
 WIDTH = 110
 
 
@@ -122,10 +124,21 @@ def lock():
     return '\n'.join(lines) + '\n'
 
 
+def guide(table):
+    """The parameters of pawl.enqueue that have no row yet, at the end of their table; what is there stays."""
+    types = {'SMALL': 'integer', 'INT': 'integer', 'ID': 'bigint', 'SPAN': 'interval', 'SPAN32': 'interval', 'TIME': 'timestamptz',
+             'WORDS': 'text[]', 'TEXTS': 'text[]'}
+    text = read(GUIDE)
+    end = text.index('\n\nNULL in ', text.index('## pawl.enqueue '))
+    rows = [f'\n| `{f.sql}` | {types.get(f.type, "text")} | {f.help[1:2].lower()}{f.help[2:-1]} |' for f in table
+            if f'`{f.sql}`' not in text[:end]]
+    return text[:end] + ''.join(rows) + text[end:]
+
+
 def main(check):
     fields = members(read('proto/pawl/v1/pawl.proto'))
     table = job_fields.read(read('src/core/job_fields.h'), read('src/core/job_fields.c'))
-    made = {PYTHON: python(fields), NODE: node(fields, {f.wire: f.words for f in table if f.words}), LOCK: lock()}
+    made = {PYTHON: python(fields), NODE: node(fields, {f.wire: f.words for f in table if f.words}), LOCK: lock(), GUIDE: guide(table)}
     stale = [path for path, text in made.items() if not os.path.exists(os.path.join(ROOT, path)) or read(path) != text]
     for path in stale:
         if check:

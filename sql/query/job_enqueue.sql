@@ -18,7 +18,8 @@
 -- The look at who sleeps is taken once for each queue: for each row it took a third of the whole. It is a column that
 -- depends on no row.
 -- bool_or and not EXISTS: for EXISTS the planner hopes to find a sleeper early, and reads the table from its beginning.
--- A function for each job takes six times as long as the INSERT, which is why plain jobs do not go that way.
+-- Instructions for each of a thousand jobs: 57 k plain, 602 k with an option, so plain jobs are inserted at once. A statement of
+-- its own for plain jobs takes 54 k: 1.06 is not worth one.
 WITH inserted AS (
     INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
     SELECT i.queue, i.kind, i.payload, i.priority,

@@ -7,7 +7,8 @@
 
 #include "base/json.h"
 
-#define META_MAX (64 * 1024) /* beyond what the largest tags, trace and correlation come to */
+#define META_MAX   (64 * 1024) /* beyond what the largest tags, trace and correlation come to */
+#define ESCAPE_MAX 6           /* bytes of JSON for a byte of a text */
 
 const char *const job_scopes[] = {"kind", "queue", "global", NULL};
 const char *const job_key_states[] = {"waiting", "running", "parked", NULL};
@@ -314,7 +315,7 @@ size_t job_new_bytes(const struct pawl_job_new *job)
         const struct job_field *field = &job_fields[i];
 
         if (field->type == FIELD_TEXT && job_field_is_set(field, job))
-            bytes += strlen(text_at(field, job));
+            bytes += strlen(text_at(field, job)) * (field->home == FIELD_META ? ESCAPE_MAX : 1);
         else if (field->type == FIELD_TEXTS)
             bytes += counted_at(field, job).n * PAWL_NAME_MAX;
     }
