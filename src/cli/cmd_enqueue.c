@@ -407,14 +407,17 @@ static void defaults(void *data)
 #define LISTED(how, name, ...) " " #name ","
 
 static const struct option_spec options[] = {
-    JOB_FIELDS(FIELD){.name = "count",
-                      .letter = 'n',
-                      OPTION(OPTION_INT, count),
-                      .set_offset = offsetof(struct enqueue_options, count_set),
-                      .value = "N",
-                      .help = "Enqueue the job N times (default 1)",
-                      .min = 1,
-                      .max = COUNT_MAX},
+    /* clang-format off: each row brings its comma */
+    JOB_FIELDS(FIELD)
+    /* clang-format on */
+    {.name = "count",
+     .letter = 'n',
+     OPTION(OPTION_INT, count),
+     .set_offset = offsetof(struct enqueue_options, count_set),
+     .value = "N",
+     .help = "Enqueue the job N times (default 1)",
+     .min = 1,
+     .max = COUNT_MAX},
     {.name = "from-file",
      .letter = 'f',
      OPTION(OPTION_TEXT, file),

@@ -171,7 +171,7 @@ static int unknown(struct json_span key, struct pawl_err *err)
         "what pawl enqueue --help lists.");
 }
 
-/* A mistake in the JSON is said of the member as it stands there; the rest as it is said everywhere. */
+/* A mistake in the JSON names the member as it stands there; other refusals are as everywhere. */
 static int read_member(const struct job_field *field,
                        struct json_span value,
                        struct arena *arena,

@@ -10,9 +10,9 @@
 #include "store/job_enqueue.h"
 
 /*
- * Jobs that have passed job_new_check and job_new_fill, at most JOB_ENQUEUE_MAX of them and ENQUEUE_BYTES_MAX bytes in one statement (and one job more may
- * stick out); ret_ids has room for n. All or nothing. PAWL_EUNKNOWN outside a transaction: they may
- * have been accepted.
+ * Jobs that have passed job_new_check and job_new_fill, at most JOB_ENQUEUE_MAX of them and
+ * ENQUEUE_BYTES_MAX bytes in one statement (and one job more may stick out); ret_ids has room for n.
+ * All or nothing. PAWL_EUNKNOWN outside a transaction: they may have been accepted.
  */
 #define ENQUEUE_BYTES_MAX (32 * 1024 * 1024)
 int client_enqueue(PGconn *conn,

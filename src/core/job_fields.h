@@ -1,9 +1,9 @@
 /*
- * job_fields: the one description of a new job, which is struct pawl_job_new of pawl.h. What a field is called, what it
- * may be and what --help says of it stands in JOB_FIELDS and nowhere else: the options of `pawl enqueue`, the members of
- * a line of its file, the checks and their errors, the messages to and from a server and the parameters of the SQL
- * statements are made from the table. tests/style/fields.py compares what cannot be made from it: pawl.h, the protocol,
- * the SQL functions, the clients and their guides. Pure; any thread.
+ * job_fields: the one description of a new job (struct pawl_job_new). JOB_FIELDS has the name, the
+ * type, the range and the words of each field. The options of `pawl enqueue`, the members of a line
+ * of its file, checks, errors, messages to and from a server and the parameters of statements are
+ * made from that table. tests/style/fields.py compares what cannot be made from it: pawl.h, the
+ * protocol, the SQL functions, the clients and the guide. Pure; any thread.
  */
 #ifndef CORE_JOB_FIELDS_H
 #define CORE_JOB_FIELDS_H
@@ -19,13 +19,13 @@
 #define JOB_DELAY_MAX_MS (10LL * 366 * 86400 * 1000)    /* as long as the command line takes */
 #define JOB_TIME_MAX_US  (253402300800LL * 1000000 - 1) /* the end of the year 9999 */
 
-/* What a field is in C, and how it travels. In words and in SQL 0 and NULL are "left out", but for the priority. */
+/* What a field is in C, and how it travels. 0 and NULL mean "left out", except in FIELD_SMALL. */
 enum job_field_type {
     FIELD_NAME,   /* const char *, as name_check wants it */
     FIELD_KIND,   /* the same with a version behind it, and must be there */
     FIELD_TEXT,   /* const char *, UTF-8, of `least` to `most` bytes */
     FIELD_BYTES,  /* a pointer, and its length in the member behind it */
-    FIELD_SMALL,  /* int; int2 in SQL; 0 is a value like any other */
+    FIELD_SMALL,  /* int; int2 in SQL: the priority */
     FIELD_INT,    /* int */
     FIELD_ID,     /* int64_t */
     FIELD_SPAN,   /* int64_t, ms */
@@ -47,7 +47,7 @@ enum job_field_home {
  * X(how, name, type, home, member, wire, least, most, range, words, letter, option, value, help)
  *
  * how     OPT, or BARE: no option of its own on the command line
- * name    in files of jobs, SQL and errors. SQL and Python: that of `wire`, where they differ, without its unit
+ * name    in files of jobs and in errors; SQL and Python have that of `wire`, without its unit
  * member  of struct pawl_job_new
  * wire    WIRE(member of NewJob in pawl.proto), or NO_WIRE
  * range   what a time or a duration must be, in words
@@ -102,7 +102,7 @@ enum job_field_home {
       0, "parent", "ID", "The job that waits for this one (default: none)")
 /* clang-format on */
 
-/* The words of fields; each list ends with NULL and is in the order of its enum in pawl.h. */
+/* The words of fields, in the order of their enums in pawl.h. Each list ends with NULL. */
 extern const char *const job_scopes[];
 extern const char *const job_key_states[];
 extern const char *const job_conflicts[];
@@ -138,10 +138,10 @@ static inline void *job_field_to(const struct job_field *field, struct pawl_job_
     return (char *)job + field->offset;
 }
 
-/* It is not left out. */
+/* The field is not left out. */
 bool job_field_is_set(const struct job_field *field, const struct pawl_job_new *job);
 
-/* Whether the field may be as it is. given: the caller has named it, so that 0 does not stand for a default. */
+/* Whether the field may be as it is. given: the caller has named it, so 0 is a value. */
 int job_field_check(const struct job_field *field,
                     const struct pawl_job_new *job,
                     bool given,
@@ -161,17 +161,17 @@ int job_new_check(const struct pawl_job_new *job,
 /* What was left out of queue, payload and max_attempts. The database knows the other defaults. */
 void job_new_fill(struct pawl_job_new *job);
 
-/* Has nothing but plain fields. */
+/* The job has nothing but plain fields. */
 bool job_new_is_plain(const struct pawl_job_new *job);
-/* Has nothing but what a child may have: kind, queue, payload, priority, max_attempts. */
+/* The job has nothing but what a child may have: kind, queue, payload, priority, max_attempts. */
 bool job_new_is_child(const struct pawl_job_new *job);
 /* Two plain jobs that differ in their payload at most. */
 bool job_new_is_same(const struct pawl_job_new *a, const struct pawl_job_new *b);
 
-/* What it counts against limits of bytes: its payload and its texts. */
+/* What a job counts against limits of bytes: its payload and its texts. */
 size_t job_new_bytes(const struct pawl_job_new *job);
 
-/* Its meta as JSON, in the arena; *ret_meta NULL: it has none. False: out of memory. */
+/* The fields of FIELD_META as JSON, in the arena; *ret_meta NULL: none. False: out of memory. */
 bool job_new_meta(const struct pawl_job_new *job,
                   struct arena *arena,
                   const char **ret_meta) MUST_CHECK;

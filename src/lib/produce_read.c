@@ -1,4 +1,4 @@
-/* produce_read: jobs as callers describe them, read and checked. For a database, a server, and for nobody yet. */
+/* produce_read: jobs as callers describe them, read and checked, for a database or a server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ static int key_read(struct pawl_job_new *job, struct arena *arena, struct pawl_e
     return job->unique_key != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
 }
 
-/* What the caller asks for, checked and with the defaults. Borrows the caller's texts; what has to be made is in the arena.
- * conn NULL: there is none whose encoding could be wrong. */
+/* Checks what the caller asks for and fills in the defaults. Texts stay the caller's, except a key
+ * that has to be copied. conn NULL: there is no connection whose encoding could be wrong. */
 static int
 job_read(const PGconn *conn, struct pawl_job_new *job, struct arena *arena, struct pawl_err *err)
 {

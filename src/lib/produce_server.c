@@ -10,7 +10,7 @@
 #include "proto/pawl/v1/pawl.pb-c.h"
 #include "remote/ask.h"
 
-#define STATES_MAX 3 /* of a unique key */
+#define WORDS_MAX 8 /* in all fields of words of one job */
 
 struct pawl_server {
     struct server server;
@@ -85,8 +85,8 @@ _Static_assert(offsetof(Pawl__V1__NewJob, tags) - offsetof(Pawl__V1__NewJob, n_t
                    offsetof(struct list, items),
                "the number of tags is before them");
 
-/* states: room for the words of one field of words. */
-static void fill_field(const struct job_field *field, const void *from, void *at, char **states)
+/* room: for the words of fields of words; moved on. */
+static void fill_field(const struct job_field *field, const void *from, void *at, char ***room)
 {
     struct list *list = LIST_OF(at);
 
@@ -108,11 +108,12 @@ static void fill_field(const struct job_field *field, const void *from, void *at
         *(char **)at = text(*(const int *)from > 0 ? field->words[*(const int *)from] : NULL);
         break;
     case FIELD_WORDS:
-        list->items = states;
+        list->items = *room;
         for (unsigned i = 0; field->words[i] != NULL; i++) {
             if ((*(const unsigned *)from & (1u << i)) != 0)
-                states[list->n++] = text(field->words[i]);
+                list->items[list->n++] = text(field->words[i]);
         }
+        *room += list->n;
         break;
     case FIELD_TEXTS:
         *list = (struct list){((const size_t *)from)[1], *(char **const *)from};
@@ -124,7 +125,7 @@ static void fill_field(const struct job_field *field, const void *from, void *at
 }
 
 /* Whether a payload is JSON is nothing that libpawl minds, by a database or by a server. */
-static void fill(Pawl__V1__NewJob *to, const struct pawl_job_new *from, char **states)
+static void fill(Pawl__V1__NewJob *to, const struct pawl_job_new *from, char **room)
 {
     pawl__v1__new_job__init(to);
     to->payload_is_bytes = true;
@@ -133,8 +134,10 @@ static void fill(Pawl__V1__NewJob *to, const struct pawl_job_new *from, char **s
         const struct job_field *field = &job_fields[i];
 
         if (wire_of[i] != NO_WIRE)
-            fill_field(field, job_field_at(field, from), (char *)to + wire_of[i], states);
+            fill_field(field, job_field_at(field, from), (char *)to + wire_of[i], &room);
     }
+    if (from->unique_key == NULL)
+        to->unique_for_ms = 0; /* means nothing without a key, and a server refuses it */
 }
 
 /* ---- the call */
@@ -229,18 +232,18 @@ static int enqueue(const struct pawl_server *server,
     CLEANUP(free_cleanup)
     Pawl__V1__NewJob **list = calloc(r->n, sizeof(*list));
     CLEANUP(free_cleanup)
-    char **states = calloc(r->n * STATES_MAX, sizeof(*states));
+    char **words = calloc(r->n * WORDS_MAX, sizeof(*words));
     size_t n = 0;
     int rc = reader_next(r, &n, err);
 
     if (rc == 0)
         rc = n < r->n ? too_much(err) : check(r, err);
-    if (rc == 0 && (items == NULL || list == NULL || states == NULL))
+    if (rc == 0 && (items == NULL || list == NULL || words == NULL))
         rc = err_set(err, PAWL_ENOMEM, "out of memory");
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
-        fill(&items[i], &r->jobs[i], states + i * STATES_MAX);
+        fill(&items[i], &r->jobs[i], words + i * WORDS_MAX);
         list[i] = &items[i];
     }
     return call(server, list, answer, err);

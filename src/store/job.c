@@ -1,4 +1,5 @@
-/* job: binding and reading the statements that settle jobs. Column numbers are those of the SQL files. */
+/* job: binding and reading the statements that settle jobs. Column numbers are those of the SQL
+ * files. */
 #include "store/job.h"
 
 #include <assert.h>

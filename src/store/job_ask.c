@@ -1,5 +1,5 @@
-/* job_ask: binding and reading the statements by which people and handlers ask something of a job: cancel, retry,
- * watch, note, let go. */
+/* job_ask: binding and reading what people and handlers ask of a job: cancel, retry, watch, note,
+ * let go. */
 #include <string.h>
 
 #include "pg/result.h"

@@ -1,4 +1,5 @@
-/* job_claim: binding and reading the statements that claim jobs. Column numbers are those of the SQL files. */
+/* job_claim: binding and reading the statements that claim jobs. Column numbers are those of the
+ * SQL files. */
 #include <string.h>
 
 #include "pg/result.h"

@@ -50,7 +50,7 @@ static void bind_meta(struct params *p, const struct pawl_job_new *jobs, size_t 
     params_text_array(p, metas, n);
 }
 
-/* Columns of fields that go to the same place. n_values: n, or 0 where all are left out: NULL, then. */
+/* The columns of one home. n is 0 where no job has such a field: the statement then sees NULLs. */
 static void
 bind_columns(struct params *p, enum job_field_home home, const struct pawl_job_new *jobs, size_t n)
 {

@@ -1,4 +1,4 @@
-/* job_list: binding and reading the statements that show jobs: one, lists, pages, and how many are where. */
+/* job_list: binding and reading the statements that show jobs: one, lists, pages and counts. */
 #include "pg/result.h"
 #include "store/job.h"
 

@@ -1,4 +1,4 @@
-/* new_job: by the table of fields, so that an error names the field; then the checks that every job passes. */
+/* new_job: reads a message by the table of fields, then runs the checks that every job passes. */
 #include "serve/api/new_job.h"
 
 #include <limits.h>

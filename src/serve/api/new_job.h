@@ -8,8 +8,8 @@
 #include "core/job_fields.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
 
-/* ret_job's texts point into the message. ret_step: where it begins, or NULL. i: its place in the call,
- * for errors. checked: its payload has passed new_job_check_json. */
+/* ret_job's texts point into the message. ret_step: where it begins, or NULL. i: its place in the
+ * call, for errors. checked: its payload has passed new_job_check_json. */
 int new_job_read(const Pawl__V1__NewJob *from,
                  size_t i,
                  bool checked,
