@@ -135,7 +135,7 @@ struct array {
 #define ARRAY_HEADER_EMPTY (3 * sizeof(uint32_t))
 #define ARRAY_HEADER       (5 * sizeof(uint32_t))
 
-static void array_u32(struct array *array, uint32_t value)
+static inline void array_u32(struct array *array, uint32_t value)
 {
     uint32_t wire = htobe32(value);
 
@@ -173,7 +173,7 @@ static bool array_begin(
     return true;
 }
 
-static void array_element(struct array *array, const void *data, size_t len)
+static inline void array_element(struct array *array, const void *data, size_t len)
 {
     array_u32(array, (uint32_t)len);
     if (len > 0)
@@ -213,7 +213,7 @@ static const struct {
 };
 
 /* A number of the machine's, in the order of bytes of the wire. */
-static void element_int(struct array *array, uint64_t value, size_t len)
+static inline void element_int(struct array *array, uint64_t value, size_t len)
 {
     uint64_t wire = htobe64(value << (64 - 8 * len));
 
@@ -222,7 +222,10 @@ static void element_int(struct array *array, uint64_t value, size_t len)
 
 #define READ(type, at) (*(type const *)(const void *)(at))
 
-static void element_fixed(struct array *array, enum column_type type, const char *at)
+/* Inlined for each type by params_column, so that the loops do not ask for it again. */
+#define FOR_EACH_TYPE static inline __attribute__((always_inline))
+
+FOR_EACH_TYPE void element_fixed(struct array *array, enum column_type type, const char *at)
 {
     size_t len = columns[type].len;
     int32_t i32;
@@ -256,7 +259,7 @@ static void element_fixed(struct array *array, enum column_type type, const char
 }
 
 /* One that may be NULL: as bytes. wire: room for a time. */
-static struct bytes bytes_at(enum column_type type, const char *at, uint64_t *wire)
+FOR_EACH_TYPE struct bytes bytes_at(enum column_type type, const char *at, uint64_t *wire)
 {
     struct bytes bytes = {NULL, 0};
 
@@ -273,7 +276,7 @@ static struct bytes bytes_at(enum column_type type, const char *at, uint64_t *wi
     return bytes;
 }
 
-static void
+FOR_EACH_TYPE void
 column_variable(struct params *p, enum column_type type, const char *at, size_t stride, size_t n)
 {
     struct array array;
@@ -302,6 +305,23 @@ column_variable(struct params *p, enum column_type type, const char *at, size_t 
     array_end(p, columns[type].array, &array);
 }
 
+FOR_EACH_TYPE void
+column_fixed(struct params *p, enum column_type type, const char *at, size_t stride, size_t n)
+{
+    size_t payload;
+    struct array array;
+
+    if (__builtin_mul_overflow(n, columns[type].len, &payload)) {
+        p->failed = true;
+        return;
+    }
+    if (!array_begin(p, &array, columns[type].element, n, payload, false))
+        return;
+    for (size_t i = 0; i < n; i++, at += stride)
+        element_fixed(&array, type, at);
+    array_end(p, columns[type].array, &array);
+}
+
 void params_column(struct params *p,
                    enum column_type type,
                    const void *items,
@@ -311,21 +331,24 @@ void params_column(struct params *p,
 {
     /* No items have no address either. */
     const char *at = n > 0 ? (const char *)items + offset : NULL;
-    size_t len = columns[type].len;
-    size_t payload;
-    struct array array;
 
-    if (len == 0) {
-        column_variable(p, type, at, stride, n);
-        return;
+#define COLUMN(type, kind)                       \
+    case type:                                   \
+        column_##kind(p, (type), at, stride, n); \
+        break;
+
+    switch (type) {
+        COLUMN(COLUMN_BOOL, fixed)
+        COLUMN(COLUMN_I16, fixed)
+        COLUMN(COLUMN_I32, fixed)
+        COLUMN(COLUMN_I64, fixed)
+        COLUMN(COLUMN_I32_AS_I16, fixed)
+        COLUMN(COLUMN_I64_AS_I32, fixed)
+        COLUMN(COLUMN_TID, fixed)
+        COLUMN(COLUMN_UUID, fixed)
+        COLUMN(COLUMN_TIME, fixed)
+        COLUMN(COLUMN_TIME_PTR, variable)
+        COLUMN(COLUMN_TEXT, variable)
+        COLUMN(COLUMN_BYTES, variable)
     }
-    if (__builtin_mul_overflow(n, len, &payload)) {
-        p->failed = true;
-        return;
-    }
-    if (!array_begin(p, &array, columns[type].element, n, payload, false))
-        return;
-    for (size_t i = 0; i < n; i++)
-        element_fixed(&array, type, at + i * stride);
-    array_end(p, columns[type].array, &array);
 }

@@ -12,7 +12,7 @@
 /* "jobs[3].priority: " in front of what is wrong. */
 static int in_field(struct pawl_err *err, size_t i, const char *field)
 {
-    return err_prefix(err, "jobs[%zu].%s: ", i, field);
+    return err_prefix(err, "jobs[%zu].%s", i, field);
 }
 
 #define WIRE(member)                                    offsetof(Pawl__V1__NewJob, member)
