@@ -1,6 +1,6 @@
--- Purpose: accepts jobs of calls with an idempotency key, with unique keys, or with a first step: job_enqueue, but jobs
+-- Purpose: accepts jobs of calls with an idempotency key, with unique keys, or with a first step: job_enqueue_options, but jobs
 --          whose key was used before are not accepted again; what was accepted then is answered.
--- Parameters: $1 to $20 as job_enqueue, $21 text[] for each job the hash of its call's idempotency key as a UUID
+-- Parameters: $1 to $20 as job_enqueue_options, $21 text[] for each job the hash of its call's idempotency key as a UUID
 --             (NULL: none), taken before by enqueue_key_take in this transaction, $22 text[] first steps (NULL: none),
 --             $23 bool[] whether all jobs of its call are plain
 -- Rows: for each job that is new or found its unique key taken: n int8 its place in the input, from 1, id int8, existed bool,

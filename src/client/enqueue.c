@@ -17,11 +17,15 @@ static const struct stmt *bind(struct params *p, const struct pawl_job_new *jobs
         plain = job_new_is_plain(&jobs[i]);
         same = same && job_new_is_same(&jobs[0], &jobs[i]);
     }
-    if (plain && n == 1) {
+    if (!plain) {
+        job_enqueue_options_bind(p, jobs, n);
+        return STMT(job_enqueue_options);
+    }
+    if (n == 1) {
         job_enqueue_one_bind(p, jobs);
         return STMT(job_enqueue_one);
     }
-    if (plain && same) {
+    if (same) {
         job_enqueue_same_bind(p, jobs, n);
         return STMT(job_enqueue_same);
     }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "pg/oid.h"
 #include "pg/result.h"
 
 /* How a field travels in an array. Words go as texts, and the default one as NULL. */
@@ -42,15 +43,15 @@ static void bind_words(struct params *p,
 
 static void bind_meta(struct params *p, const struct pawl_job_new *jobs, size_t n)
 {
-    const char **metas = arena_new_array(p->arena, n > 0 ? n : 1, const char *);
+    const char **metas = arena_new_array(p->arena, n, const char *);
 
     for (size_t i = 0; metas != NULL && i < n; i++)
         p->failed |= !job_new_meta(&jobs[i], p->arena, &metas[i]);
     p->failed |= metas == NULL;
-    params_text_array(p, metas, n);
+    params_text_array(p, metas, metas != NULL ? n : 0);
 }
 
-/* The columns of one home. n is 0 where no job has such a field: the statement then sees NULLs. */
+/* The columns of one home. */
 static void
 bind_columns(struct params *p, enum job_field_home home, const struct pawl_job_new *jobs, size_t n)
 {
@@ -59,7 +60,7 @@ bind_columns(struct params *p, enum job_field_home home, const struct pawl_job_n
 
         if (field->home != home)
             continue;
-        if (field->type == FIELD_WORD && n > 0)
+        if (field->type == FIELD_WORD)
             bind_words(p, field, jobs, n);
         else
             params_column(p, column_of[field->type], jobs, sizeof(*jobs), field->offset, n);
@@ -96,15 +97,15 @@ bind_value(struct params *p, const struct job_field *field, const struct pawl_jo
 
 void job_enqueue_bind(struct params *p, const struct pawl_job_new *jobs, size_t n)
 {
-    bool plain = true;
-
     assert(n > 0 && n <= JOB_ENQUEUE_MAX);
-    for (size_t i = 0; plain && i < n; i++)
-        plain = job_new_is_plain(&jobs[i]);
     bind_columns(p, FIELD_PLAIN, jobs, n);
-    bind_columns(p, FIELD_OPTION, jobs, plain ? 0 : n);
-    bind_meta(p, jobs, plain ? 0 : n);
-    params_bool(p, plain);
+}
+
+void job_enqueue_options_bind(struct params *p, const struct pawl_job_new *jobs, size_t n)
+{
+    job_enqueue_bind(p, jobs, n);
+    bind_columns(p, FIELD_OPTION, jobs, n);
+    bind_meta(p, jobs, n);
 }
 
 void job_enqueue_one_bind(struct params *p, const struct pawl_job_new *job)
@@ -128,10 +129,13 @@ void job_enqueue_same_bind(struct params *p, const struct pawl_job_new *jobs, si
 
 void job_enqueue_read(const PGresult *r, int64_t *ret_ids, bool *ret_existed)
 {
+    /* job_enqueue_options alone says so. */
+    bool says = PQnfields(r) > 1 && PQftype(r, 1) == OID_BOOL;
+
     for (int i = 0; i < PQntuples(r); i++) {
         ret_ids[i] = result_i64(r, i, 0);
         if (ret_existed != NULL)
-            ret_existed[i] = PQnfields(r) > 1 && result_bool(r, i, 1);
+            ret_existed[i] = says && result_bool(r, i, 1);
     }
 }
 
@@ -165,9 +169,7 @@ void job_enqueue_once_bind(struct params *p,
     p->failed |= texts == NULL;
     if (p->failed)
         return;
-    bind_columns(p, FIELD_PLAIN, jobs, n);
-    bind_columns(p, FIELD_OPTION, jobs, n);
-    bind_meta(p, jobs, n);
+    job_enqueue_options_bind(p, jobs, n);
     params_text_array(p, texts, n);
     params_text_array(p, steps, n);
     params_bool_array(p, plain, n);

@@ -17,13 +17,15 @@
 /* What a job takes of an arena beside job_new_bytes: names, numbers and array headers, amply. */
 #define JOB_ENQUEUE_SPARE 1024
 
-/* Any jobs. */
+/* Plain ones. */
 void job_enqueue_bind(struct params *p, const struct pawl_job_new *jobs, size_t n);
+/* Any jobs. */
+void job_enqueue_options_bind(struct params *p, const struct pawl_job_new *jobs, size_t n);
 /* A plain one. */
 void job_enqueue_one_bind(struct params *p, const struct pawl_job_new *job);
 /* Plain ones that are job_new_is_same. */
 void job_enqueue_same_bind(struct params *p, const struct pawl_job_new *jobs, size_t n);
-/* Of all three. ret_existed (may be NULL): another job holds the unique key; ret_ids names it. */
+/* Of all four. ret_existed (may be NULL): another job holds the unique key; ret_ids names it. */
 void job_enqueue_read(const PGresult *r, int64_t *ret_ids, bool *ret_existed);
 
 /* keys: none twice. */

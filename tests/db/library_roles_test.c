@@ -119,12 +119,11 @@ static void an_enqueuer_can_use_every_statement_of_a_producer(void **state)
     job_enqueue_bind(begin(s), jobs, 2);
     PQclear(run(s, STMT(job_enqueue)));
     jobs[1].unique_key = "x";
-    job_enqueue_bind(begin(s), jobs, 2);
-    PQclear(run(s, STMT(job_enqueue)));
+    job_enqueue_options_bind(begin(s), jobs, 2);
+    PQclear(run(s, STMT(job_enqueue_options)));
     jobs[1].queue = "other";
-    job_enqueue_bind(begin(s), jobs, 2);
-    assert_refused(s, STMT(job_enqueue), "42501");
-    jobs[1].unique_key = NULL;
+    job_enqueue_options_bind(begin(s), jobs, 2);
+    assert_refused(s, STMT(job_enqueue_options), "42501");
     job_enqueue_bind(begin(s), jobs, 2);
     assert_refused(s, STMT(job_enqueue), "42501");
     job_enqueue_one_bind(begin(s), &jobs[1]);

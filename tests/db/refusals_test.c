@@ -356,9 +356,8 @@ static void a_job_is_due_when_it_is_inserted(void **state)
     PQclear(run(s, STMT(job_enqueue)));
     job_enqueue_same_bind(begin(s), &job, 1);
     PQclear(run(s, STMT(job_enqueue_same)));
-    job.lane = "l";
-    job_enqueue_bind(begin(s), &job, 1);
-    PQclear(run(s, STMT(job_enqueue)));
+    job_enqueue_options_bind(begin(s), &job, 1);
+    PQclear(run(s, STMT(job_enqueue_options)));
     assert_int_equal(count_of(s, "pawl.job WHERE due_at > now() + interval '9 ms'"), 11);
     testdb_exec(&s->db, "COMMIT");
     assert_int_equal(count_of(s, "pawl.job WHERE due_at <= now()"), 11);

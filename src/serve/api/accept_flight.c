@@ -63,10 +63,10 @@ static bool fill_plain(struct flight *flight, struct batch *batch)
     if (flight->n_plain > 0 && add_plain(batch, a->plain, flight->n_plain) == NULL)
         return false;
     if (flight->n_rich > 0) {
-        params = batch_add(batch, STMT(job_enqueue));
+        params = batch_add(batch, STMT(job_enqueue_options));
         if (params == NULL)
             return false;
-        job_enqueue_bind(params, a->rich, flight->n_rich);
+        job_enqueue_options_bind(params, a->rich, flight->n_rich);
     }
     return true;
 }
