@@ -9,7 +9,7 @@
 #include "base/defer.h"
 #include "bench/tables.h"
 #include "pg/sync.h"
-#include "store/job.h"
+#include "store/job_enqueue.h"
 #include "store/statements.h"
 
 #define ARENA_MAX (64 * 1024)
@@ -25,10 +25,11 @@ static const char bare_sql[] =
 
 static int bind(struct single *single, struct pawl_err *err)
 {
-    const struct job_new job = {
+    const struct pawl_job_new job = {
         .queue = BENCH_QUEUE,
         .kind = BENCH_KIND,
-        .payload = {"{}", 2},
+        .payload = "{}",
+        .payload_len = 2,
         .priority = PAWL_PRIORITY_DEFAULT,
         .max_attempts = JOB_MAX_ATTEMPTS_DEFAULT,
     };

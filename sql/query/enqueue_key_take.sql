@@ -5,6 +5,7 @@
 -- Locks: the keys, in their order, so that two who take the same ones do not wait for each other
 -- Index: enqueue_key_pkey
 -- Roles: server
+-- A statement of its own, because job_enqueue_once has to see what was committed while this one waited.
 INSERT INTO pawl.enqueue_key AS k (hash, request, expires_at)
 SELECT i.hash, i.request, pg_catalog.now() + interval '1 day'
 FROM ROWS FROM (pg_catalog.unnest($1::uuid[]), pg_catalog.unnest($2::uuid[])) AS i(hash, request)

@@ -1,4 +1,4 @@
--- Purpose: accepts jobs, many at once. Due times are the database's: now, after a delay, or at a given time.
+-- Purpose: accepts plain jobs, many at once. Due times are the database's: now, after a delay, or at a given time.
 --          Notifies only when a worker sleeps on the queue; those that are busy look anyway.
 -- Parameters: $1 text[] queues, $2 text[] kinds, $3 bytea[] payloads, $4 int2[] priorities,
 --             $5 int8[] delays in ms, $6 int8[] due times in µs since 1970 (0: use the delay),

@@ -1,6 +1,6 @@
--- Purpose: accepts jobs of calls with an idempotency key, with unique keys, or with a first step: job_enqueue_rich, but jobs
+-- Purpose: accepts jobs of calls with an idempotency key, with unique keys, or with a first step: job_enqueue_options, but jobs
 --          whose key was used before are not accepted again; what was accepted then is answered.
--- Parameters: $1 to $20 as job_enqueue_rich, $21 text[] for each job the hash of its call's idempotency key as a UUID
+-- Parameters: $1 to $20 as job_enqueue_options, $21 text[] for each job the hash of its call's idempotency key as a UUID
 --             (NULL: none), taken before by enqueue_key_take in this transaction, $22 text[] first steps (NULL: none),
 --             $23 bool[] whether all jobs of its call are plain
 -- Rows: for each job that is new or found its unique key taken: n int8 its place in the input, from 1, id int8, existed bool,
@@ -10,7 +10,7 @@
 -- Index: sleeper_pkey, guard_pkey, job_pkey, enqueue_key_pkey
 -- Roles: server
 -- A key that this transaction has taken has no jobs yet; nobody else's is seen like that.
--- Plain jobs are inserted all at once, as by job_enqueue: a function for each takes six times as long. Their ids ascend in the
+-- Plain jobs are inserted all at once, as by job_enqueue: a function for each takes ten times as many instructions. Their ids ascend in the
 -- order of the input, which is how each finds its place again. Of one call all are or none is, so that its jobs stay in order.
 WITH wanted AS MATERIALIZED (
     SELECT *,
@@ -20,14 +20,14 @@ WITH wanted AS MATERIALIZED (
              pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bytea[]),
              pg_catalog.unnest($4::int2[]), pg_catalog.unnest($5::int8[]), pg_catalog.unnest($6::int8[]),
              pg_catalog.unnest($7::int4[]), pg_catalog.unnest($8::int4[]), pg_catalog.unnest($9::text[]),
-             pg_catalog.unnest($10::int4[]), pg_catalog.unnest($11::int4[]), pg_catalog.unnest($12::text[]),
-             pg_catalog.unnest($13::int4[]), pg_catalog.unnest($14::int8[]), pg_catalog.unnest($15::int4[]),
-             pg_catalog.unnest($16::text[]), pg_catalog.unnest($17::int8[]), pg_catalog.unnest($18::text[]),
-             pg_catalog.unnest($19::text[]), pg_catalog.unnest($20::int8[]), pg_catalog.unnest($21::text[]::uuid[]),
+             pg_catalog.unnest($10::text[]), pg_catalog.unnest($11::int4[]), pg_catalog.unnest($12::int8[]),
+             pg_catalog.unnest($13::text[]), pg_catalog.unnest($14::text[]), pg_catalog.unnest($15::int8[]),
+             pg_catalog.unnest($16::text[]), pg_catalog.unnest($17::int4[]), pg_catalog.unnest($18::int4[]),
+             pg_catalog.unnest($19::int8[]), pg_catalog.unnest($20::text[]), pg_catalog.unnest($21::text[]::uuid[]),
              pg_catalog.unnest($22::text[]), pg_catalog.unnest($23::bool[])
-         ) WITH ORDINALITY AS i(queue, kind, payload, priority, delay_ms, at_us, max_attempts, timeout_ms, retry, base_ms,
-                                cap_ms, key, states, keep_ms, mode, lane, parent_id, meta, scope, deadline_ms, once, step, plain,
-                                n)
+         ) WITH ORDINALITY AS i(queue, kind, payload, priority, delay_ms, at_us, max_attempts, timeout_ms, unique_key,
+                                unique_scope, unique_states, unique_for_ms, unique_mode, lane, deadline_ms, retry,
+                                retry_base_ms, retry_cap_ms, parent_id, meta, once, step, plain, n)
     WHERE i.once IS NULL OR (SELECT k.job_ids IS NULL FROM pawl.enqueue_key AS k WHERE k.hash = i.once)
 ), inserted AS (
     INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
@@ -46,7 +46,9 @@ WITH wanted AS MATERIALIZED (
     FROM wanted AS w
     CROSS JOIN LATERAL pawl.enqueue_row(
         w.queue, w.kind, w.payload, w.priority, w.delay, w.given_at, w.max_attempts, nullif(w.timeout_ms, 0), w.retry::pawl.retry,
-        nullif(w.base_ms, 0), nullif(w.cap_ms, 0), w.key, w.scope, w.states, w.keep_ms, w.mode, w.lane,
+        nullif(w.retry_base_ms, 0), nullif(w.retry_cap_ms, 0), w.unique_key, coalesce(w.unique_scope, 'kind'),
+        coalesce(nullif(w.unique_states, 0), 7), w.unique_for_ms,
+        coalesce(pg_catalog.array_position('{replace,reschedule,refuse}'::text[], w.unique_mode), 0), w.lane,
         nullif(w.parent_id, 0), w.meta::jsonb,
         pg_catalog.now() + nullif(w.deadline_ms, 0)::float8 * interval '1 millisecond') AS r
     WHERE NOT w.plain

@@ -5,7 +5,8 @@
 -- Locks: the new rows
 -- Index: sleeper_pkey, probed once
 -- Roles: producer, enqueuer
--- One job takes 342 k instructions here and 429 k by job_enqueue: the same values are bound, checked and taken apart once.
+-- Each of a thousand jobs takes 44.7 k instructions here and 54.0 k by job_enqueue (1.21): the same values are bound, checked and
+-- taken apart once.
 -- unnest stands among the columns, because as a table its rows would be stored once more before they are inserted.
 INSERT INTO pawl.job AS j (queue, kind, payload, priority, due_at, max_attempts, timeout_ms)
 SELECT $1::text, $2::text, pg_catalog.unnest($3::bytea[]), $4::int2,

@@ -9,10 +9,9 @@
 #include "base/defer.h"
 #include "cli/cmds.h"
 #include "cli/db.h"
-#include "cli/enqueue_rich.h"
 #include "cli/jobs_file.h"
 #include "cli/lines.h"
-#include "core/job.h"
+#include "core/job_fields.h"
 #include "core/json.h"
 #include "pawl.h"
 #ifdef PAWL_WITH_SERVE
@@ -27,20 +26,13 @@
 #define LINE_SPARE       4096 /* what a line may hold besides the payload */
 
 struct enqueue_options {
-    const char *queue;
-    int64_t priority;
-    int64_t delay_ms;
-    bool delay_set;
-    int64_t at_us;
-    bool at_set;
-    int64_t max_attempts;
-    int64_t timeout_ms;
-    bool timeout_set;
+    struct pawl_job_new job;
+    bool given[JOB_FIELDS_N]; /* which fields of it */
+    struct option_list tags;
     int64_t count;
     bool count_set;
     const char *file;
     bool bytes;
-    struct enqueue_rich rich;
 #ifdef PAWL_WITH_SERVE
     struct server_choice choice;
 #endif
@@ -82,10 +74,8 @@ static int add(struct enqueuing *e, const struct pawl_job_new *job, struct pawl_
 {
     size_t jobs_max = e->server != NULL ? GATHER_MAX + 1 : GATHER_MAX;
 
-    if (e->server != NULL && job->parent_id != 0)
-        return err_set(err, PAWL_EINVAL, "--parent does not go with --server");
     e->jobs[e->n++] = *job;
-    e->bytes += job->payload_len + (job->unique_key != NULL ? strlen(job->unique_key) : 0);
+    e->bytes += job_new_bytes(job);
     if (e->n < jobs_max && e->bytes < GATHER_BYTES_MAX)
         return 0;
     return flush(e, err);
@@ -186,7 +176,7 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
 {
     const struct enqueue_options *options = cli->options;
 
-    if (options->delay_set && options->at_set)
+    if (options->given[JOB_FIELD_delay] && options->given[JOB_FIELD_at])
         return verb_usage(cli, err, "--delay and --at exclude each other");
     if (options->file == NULL && cli->n_args == 0)
         return verb_usage(cli, err, "what should be enqueued? A KIND is missing");
@@ -194,8 +184,6 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
         return verb_usage(cli, err, "--from-file takes neither a payload nor --count");
     if (options->file != NULL && options->bytes)
         return verb_usage(cli, err, "--from-file takes JSON only, no --bytes");
-    if (options->timeout_set && (options->timeout_ms < 1 || options->timeout_ms > INT32_MAX))
-        return verb_usage(cli, err, "--timeout must be between 1ms and 24d");
 #ifdef PAWL_WITH_SERVE
     return server_choice_check(cli, &options->choice, err);
 #else
@@ -203,19 +191,21 @@ static int check_usage(struct cli *cli, struct pawl_err *err)
 #endif
 }
 
-static struct pawl_job_new job_from_options(const struct cli *cli)
+/* The job of the options, which is also what lines of a file leave out. */
+static int read_options(const struct cli *cli, struct pawl_job_new *ret_job, struct pawl_err *err)
 {
     const struct enqueue_options *options = cli->options;
-    struct pawl_job_new job = PAWL_JOB_NEW_INIT;
+    int rc = 0;
 
-    job.queue = options->queue;
-    job.kind = cli->n_args > 0 ? cli->args[0] : NULL;
-    job.priority = (int)options->priority;
-    job.delay_ms = options->delay_ms;
-    job.at_us = options->at_us;
-    job.max_attempts = (int)options->max_attempts;
-    job.timeout_ms = options->timeout_ms;
-    return job;
+    *ret_job = options->job;
+    ret_job->kind = cli->n_args > 0 ? cli->args[0] : NULL;
+    ret_job->tags = options->tags.items;
+    ret_job->n_tags = options->tags.n;
+    for (size_t i = 0; rc == 0 && i < JOB_FIELDS_N; i++) {
+        if (options->given[i])
+            rc = job_field_check(&job_fields[i], ret_job, true, err);
+    }
+    return rc;
 }
 
 static int show_ids_as_rows(struct cli *cli, const int64_t *ids, size_t n, struct pawl_err *err)
@@ -352,14 +342,14 @@ static int run(struct cli *cli, struct pawl_err *err)
     CLEANUP(buf_deinit)
     struct buf input;
     const struct enqueue_options *options = cli->options;
-    struct pawl_job_new job = job_from_options(cli);
+    struct pawl_job_new job;
     struct enqueuing *e = arena_new(cli->arena, struct enqueuing);
     struct target target;
     int rc = e != NULL ? check_usage(cli, err) : err_set(err, PAWL_ENOMEM, "out of memory");
 
     buf_init(&input, PAWL_PAYLOAD_MAX + 1);
     if (rc == 0)
-        rc = enqueue_rich_read(&options->rich, &job, err);
+        rc = read_options(cli, &job, err);
     if (rc == 0)
         rc = take_payload(cli, &input, &job, err);
     /* What is wrong with the job itself is said before a database is bothered. */
@@ -384,48 +374,42 @@ static void defaults(void *data)
 {
     struct enqueue_options *options = data;
 
-    options->queue = "default";
-    options->priority = PAWL_PRIORITY_DEFAULT;
-    options->max_attempts = JOB_MAX_ATTEMPTS_DEFAULT;
+    options->job = PAWL_JOB_NEW_INIT;
     options->count = 1;
 }
 
 #define OPTION(k, field) .kind = (k), .offset = offsetof(struct enqueue_options, field)
 
+/* The options of the table of fields: what holds the value of each type, and where. */
+#define OF_NAME(member)   OPTION(OPTION_TEXT, job.member)
+#define OF_TEXT(member)   OPTION(OPTION_TEXT, job.member)
+#define OF_SMALL(member)  OPTION(OPTION_INT32, job.member)
+#define OF_INT(member)    OPTION(OPTION_INT32, job.member)
+#define OF_ID(member)     OPTION(OPTION_INT, job.member)
+#define OF_SPAN(member)   OPTION(OPTION_DURATION, job.member)
+#define OF_SPAN32(member) OPTION(OPTION_DURATION, job.member)
+#define OF_TIME(member)   OPTION(OPTION_TIME, job.member)
+#define OF_WORD(member)   OPTION(OPTION_CHOICE, job.member)
+#define OF_TEXTS(member)  OPTION(OPTION_LIST, member)
+
+#define BARE(...)
+#define OPT(id, type, home, member, wire, from, to, range, words, key, option, placeholder, text) \
+    {.name = (option),                                                                            \
+     .letter = (key),                                                                             \
+     OF_##type(member),                                                                           \
+     .set_offset = offsetof(struct enqueue_options, given) + JOB_FIELD_##id,                      \
+     .value = (placeholder),                                                                      \
+     .help = (text),                                                                              \
+     .min = (from),                                                                               \
+     .max = (to),                                                                                 \
+     .choices = (words)},
+#define FIELD(how, ...)        how(__VA_ARGS__)
+#define LISTED(how, name, ...) " " #name ","
+
 static const struct option_spec options[] = {
-    {.name = "queue",
-     .letter = 'Q',
-     OPTION(OPTION_TEXT, queue),
-     .value = "QUEUE",
-     .help = "The queue it goes to (default: default)"},
-    {.name = "priority",
-     .letter = 'p',
-     OPTION(OPTION_INT, priority),
-     .value = "N",
-     .help = "0 to 9, higher runs first (default 4)",
-     .min = PAWL_PRIORITY_MIN,
-     .max = PAWL_PRIORITY_MAX},
-    {.name = "delay",
-     OPTION(OPTION_DURATION, delay_ms),
-     .set_offset = offsetof(struct enqueue_options, delay_set),
-     .value = "TIME",
-     .help = "Not before this much time has passed: 90s, 5m, 1h30m, 2d"},
-    {.name = "at",
-     OPTION(OPTION_TIME, at_us),
-     .set_offset = offsetof(struct enqueue_options, at_set),
-     .value = "WHEN",
-     .help = "Not before this time: 2027-01-31T09:00:00Z"},
-    {.name = "max-attempts",
-     OPTION(OPTION_INT, max_attempts),
-     .value = "N",
-     .help = "Give up after N attempts (default 20)",
-     .min = 1,
-     .max = JOB_MAX_ATTEMPTS_LIMIT},
-    {.name = "timeout",
-     OPTION(OPTION_DURATION, timeout_ms),
-     .set_offset = offsetof(struct enqueue_options, timeout_set),
-     .value = "TIME",
-     .help = "End an attempt that runs longer than this (default: no limit)"},
+    /* clang-format off: each row brings its comma */
+    JOB_FIELDS(FIELD)
+    /* clang-format on */
     {.name = "count",
      .letter = 'n',
      OPTION(OPTION_INT, count),
@@ -438,12 +422,8 @@ static const struct option_spec options[] = {
      .letter = 'f',
      OPTION(OPTION_TEXT, file),
      .value = "FILE",
-     .help =
-         "Enqueue every line of FILE (- for standard input): a JSON object with kind, payload, queue, "
-         "priority, delay or at, max_attempts, timeout, unique_key, unique_scope, unique_for, "
-         "on_conflict, lane, tags, trace, correlation, deadline, retry, retry_base, retry_cap and parent. What a line leaves out is taken from the "
-         "command line"},
-    ENQUEUE_RICH_OPTIONS(struct enqueue_options),
+     .help = "Enqueue every line of FILE (- for standard input): a JSON object with" JOB_FIELDS(
+         LISTED) " each as its option says. What a line leaves out is taken from the command line"},
 #ifdef PAWL_WITH_SERVE
     SERVER_OPTIONS(struct enqueue_options, "Enqueue by"),
 #endif

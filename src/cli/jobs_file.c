@@ -1,323 +1,166 @@
-/* jobs_file: the members a line may have, one function each. */
+/* jobs_file: the members a line may have: those of the table of fields. */
 #include "cli/jobs_file.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/text.h"
-#include "cli/enqueue_rich.h"
-#include "core/job.h"
+#include "core/job_fields.h"
 #include "core/json.h"
 #include "core/json_walk.h"
 
-struct line {
-    struct arena *arena;
-    struct pawl_job_new job;
-    bool has_delay;
-    bool has_at;
-};
-
-typedef int (*member_fn)(struct line *line, struct json_span value, struct pawl_err *err);
-
-static int
-string(struct line *line, struct json_span value, const char **ret_text, struct pawl_err *err)
+static int read_string(struct json_span value,
+                       struct arena *arena,
+                       const char **ret_text,
+                       struct pawl_err *err)
 {
     if (value.data[0] != '"')
         return err_set(err, PAWL_EINVAL, "it must be a string, in quotes");
-    return json_span_string(value, line->arena, ret_text, err);
+    return json_span_string(value, arena, ret_text, err);
 }
 
-static int on_kind(struct line *line, struct json_span value, struct pawl_err *err)
+static int
+read_number(struct json_span value, struct arena *arena, int64_t *ret_number, struct pawl_err *err)
 {
-    return string(line, value, &line->job.kind, err);
-}
-
-static int on_queue(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return string(line, value, &line->job.queue, err);
-}
-
-static int on_payload(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    (void)err;
-    line->job.payload = value.data;
-    line->job.payload_len = value.len;
-    return 0;
-}
-
-static int number(struct line *line,
-                  struct json_span value,
-                  int64_t min,
-                  int64_t max,
-                  int64_t *ret,
-                  struct pawl_err *err)
-{
-    const char *text = arena_strndup(line->arena, value.data, value.len);
+    const char *text = arena_strndup(arena, value.data, value.len);
 
     if (text == NULL)
         return err_set(err, PAWL_ENOMEM, "out of memory");
     if (value.data[0] == '"')
         return err_set(err, PAWL_EINVAL, "it must be a number, without quotes");
-    return text_parse_int(text, min, max, ret, err);
-}
-
-static int on_priority(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    int64_t n;
-    int rc = number(line, value, PAWL_PRIORITY_MIN, PAWL_PRIORITY_MAX, &n, err);
-
-    if (rc == 0)
-        line->job.priority = (int)n;
-    return rc;
-}
-
-static int on_max_attempts(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    int64_t n;
-    int rc = number(line, value, 1, JOB_MAX_ATTEMPTS_LIMIT, &n, err);
-
-    if (rc == 0)
-        line->job.max_attempts = (int)n;
-    return rc;
+    return text_parse_int(text, INT64_MIN, INT64_MAX, ret_number, err);
 }
 
 /* "90s", or a number of seconds. */
 static int
-duration(struct line *line, struct json_span value, int64_t *ret_ms, struct pawl_err *err)
+read_duration(struct json_span value, struct arena *arena, int64_t *ret_ms, struct pawl_err *err)
 {
-    const char *text;
+    const char *text = NULL;
+    int rc = 0;
 
-    if (value.data[0] != '"') {
-        text = arena_strndup(line->arena, value.data, value.len);
-        if (text == NULL)
-            return err_set(err, PAWL_ENOMEM, "out of memory");
-    } else {
-        int rc = json_span_string(value, line->arena, &text, err);
-
-        if (rc < 0)
-            return rc;
-    }
-    return text_parse_duration(text, ret_ms, err);
-}
-
-static int on_delay(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    line->has_delay = true;
-    line->job.at_us = 0;
-    return duration(line, value, &line->job.delay_ms, err);
-}
-
-static int on_at(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    const char *text;
-    int rc = string(line, value, &text, err);
-
-    line->has_at = true;
-    line->job.delay_ms = 0;
-    return rc < 0 ? rc : text_parse_time(text, &line->job.at_us, err);
-}
-
-static int on_timeout(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    int64_t ms;
-    int rc = duration(line, value, &ms, err);
-
-    if (rc < 0)
-        return rc;
-    if (ms < 1 || ms > INT32_MAX)
-        return err_set(err, PAWL_EINVAL, "it must be between 1 ms and 24 days");
-    line->job.timeout_ms = ms;
-    return 0;
-}
-
-static int on_unique_key(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return string(line, value, &line->job.unique_key, err);
-}
-
-static int on_lane(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return string(line, value, &line->job.lane, err);
-}
-
-static int on_trace(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return string(line, value, &line->job.trace, err);
-}
-
-static int on_correlation(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return string(line, value, &line->job.correlation, err);
-}
-
-static int on_deadline(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return duration(line, value, &line->job.deadline_ms, err);
-}
-
-/* The index of the word, which must be one of them. */
-static int word(struct line *line,
-                struct json_span value,
-                const char *const *words,
-                int *ret_index,
-                struct pawl_err *err)
-{
-    const char *text;
-    int rc = string(line, value, &text, err);
-
-    if (rc < 0)
-        return rc;
-    for (int i = 0; words[i] != NULL; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *ret_index = i;
-            return 0;
-        }
-    }
-    return err_set(err, PAWL_EINVAL, "\"%.40s\" is none of what it can be", text);
-}
-
-static int on_unique_scope(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    int i;
-    int rc = word(line, value, enqueue_scopes, &i, err);
-
-    if (rc == 0)
-        line->job.unique_scope = (enum pawl_unique_scope)i;
-    return rc;
-}
-
-static int on_conflict(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    int i;
-    int rc = word(line, value, enqueue_conflicts, &i, err);
-
-    if (rc == 0)
-        line->job.unique_mode = (enum pawl_unique_mode)i;
-    return rc;
-}
-
-static int on_retry(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    int i;
-    int rc = word(line, value, enqueue_retries, &i, err);
-
-    if (rc == 0)
-        line->job.retry = (enum pawl_retry)i;
-    return rc;
-}
-
-static int on_unique_for(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return duration(line, value, &line->job.unique_for_ms, err);
-}
-
-static int short_wait(struct line *line, struct json_span value, int64_t *ret, struct pawl_err *err)
-{
-    int64_t ms;
-    int rc = duration(line, value, &ms, err);
-
-    if (rc < 0)
-        return rc;
-    if (ms > INT32_MAX)
-        return err_set(err, PAWL_EINVAL, "it must be at most 24 days");
-    *ret = ms;
-    return 0;
-}
-
-static int on_retry_base(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return short_wait(line, value, &line->job.retry_base_ms, err);
-}
-
-static int on_retry_cap(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return short_wait(line, value, &line->job.retry_cap_ms, err);
-}
-
-static int on_parent(struct line *line, struct json_span value, struct pawl_err *err)
-{
-    return number(line, value, 1, INT64_MAX, &line->job.parent_id, err);
+    if (value.data[0] == '"')
+        rc = json_span_string(value, arena, &text, err);
+    else if ((text = arena_strndup(arena, value.data, value.len)) == NULL)
+        rc = err_set(err, PAWL_ENOMEM, "out of memory");
+    return rc == 0 ? text_parse_duration(text, ret_ms, err) : rc;
 }
 
 /* An array of strings. */
-static int on_tags(struct line *line, struct json_span value, struct pawl_err *err)
+static int read_strings(struct json_span value,
+                        struct arena *arena,
+                        const char *const **ret_texts,
+                        size_t *ret_n,
+                        struct pawl_err *err)
 {
-    json_t *array = json_loadb(value.data, value.len, JSON_DECODE_ANY, NULL);
-    size_t n = json_array_size(array);
-    const char **tags = arena_new_array(line->arena, PAWL_TAGS_MAX, const char *);
-    int rc = tags != NULL ? 0 : err_set(err, PAWL_ENOMEM, "out of memory");
+    struct json_span item;
+    size_t pos = 0;
+    size_t n = 0;
+    int rc = 0;
 
-    if (rc == 0 && !json_is_array(array))
-        rc = err_set(err, PAWL_EINVAL, "it must be an array of strings");
-    else if (rc == 0 && n > PAWL_TAGS_MAX)
-        rc = err_set(err, PAWL_ELIMIT, "at most %d tags", PAWL_TAGS_MAX);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const char *text = json_string_value(json_array_get(array, i));
+    if (value.data[0] != '[')
+        return err_set(err, PAWL_EINVAL, "it must be an array of strings");
+    while (json_walk_item(value.data, value.len, &pos, &item))
+        n++;
+    const char **texts = arena_new_array(arena, n > 0 ? n : 1, const char *);
 
-        if (text == NULL)
-            rc = err_set(err, PAWL_EINVAL, "it must be an array of strings");
-        else if ((tags[i] = arena_strdup(line->arena, text)) == NULL)
-            rc = err_set(err, PAWL_ENOMEM, "out of memory");
-    }
-    line->job.tags = tags;
-    line->job.n_tags = rc == 0 ? n : 0;
-    json_decref(array);
+    if (texts == NULL)
+        return err_set(err, PAWL_ENOMEM, "out of memory");
+    pos = 0;
+    for (size_t i = 0; rc == 0 && json_walk_item(value.data, value.len, &pos, &item); i++)
+        rc = item.data[0] == '"' ? json_span_string(item, arena, &texts[i], err)
+                                 : err_set(err, PAWL_EINVAL, "it must be an array of strings");
+    *ret_texts = texts;
+    *ret_n = n;
     return rc;
 }
 
-static const struct {
-    const char *name;
-    member_fn fn;
-} members[] = {
-    {"kind", on_kind},
-    {"queue", on_queue},
-    {"payload", on_payload},
-    {"priority", on_priority},
-    {"max_attempts", on_max_attempts},
-    {"delay", on_delay},
-    {"at", on_at},
-    {"timeout", on_timeout},
-    {"unique_key", on_unique_key},
-    {"unique_scope", on_unique_scope},
-    {"unique_for", on_unique_for},
-    {"on_conflict", on_conflict},
-    {"lane", on_lane},
-    {"tags", on_tags},
-    {"trace", on_trace},
-    {"correlation", on_correlation},
-    {"deadline", on_deadline},
-    {"retry", on_retry},
-    {"retry_base", on_retry_base},
-    {"retry_cap", on_retry_cap},
-    {"parent", on_parent},
-};
-
-#define N_MEMBERS (sizeof(members) / sizeof(*members))
-
-static member_fn find(struct json_span key)
+static int read_words(const struct job_field *field,
+                      struct json_span value,
+                      struct arena *arena,
+                      struct pawl_job_new *job,
+                      struct pawl_err *err)
 {
-    for (size_t i = 0; i < N_MEMBERS; i++) {
-        size_t len = strlen(members[i].name);
+    const char *const *words;
+    const char *word;
+    size_t n = 1;
+    int rc;
+
+    if (field->type == FIELD_WORD) {
+        rc = read_string(value, arena, &word, err);
+        words = &word;
+    } else {
+        rc = read_strings(value, arena, &words, &n, err);
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = job_field_word(field, words[i], job, err);
+    return rc;
+}
+
+static int read_value(const struct job_field *field,
+                      struct json_span value,
+                      struct arena *arena,
+                      struct pawl_job_new *job,
+                      struct pawl_err *err)
+{
+    void *to = job_field_to(field, job);
+    const char *text;
+    int64_t number;
+    int rc;
+
+    switch (field->type) {
+    case FIELD_NAME:
+    case FIELD_KIND:
+    case FIELD_TEXT:
+        return read_string(value, arena, to, err);
+    case FIELD_BYTES: /* as it stands there */
+        job->payload = value.data;
+        job->payload_len = value.len;
+        return 0;
+    case FIELD_SMALL:
+    case FIELD_INT:
+        rc = read_number(value, arena, &number, err);
+        if (rc == 0)
+            *(int *)to = number >= INT_MIN && number <= INT_MAX ? (int)number : INT_MAX;
+        return rc;
+    case FIELD_ID:
+        return read_number(value, arena, to, err);
+    case FIELD_SPAN:
+    case FIELD_SPAN32:
+        return read_duration(value, arena, to, err);
+    case FIELD_TIME:
+        rc = read_string(value, arena, &text, err);
+        return rc == 0 ? text_parse_time(text, to, err) : rc;
+    case FIELD_WORD:
+    case FIELD_WORDS:
+        return read_words(field, value, arena, job, err);
+    case FIELD_TEXTS:
+        return read_strings(value, arena, to, (size_t *)to + 1, err);
+    }
+    return err_set(err, PAWL_EFAILED, "%s has no type", field->name);
+}
+
+static const struct job_field *find(struct json_span key)
+{
+    for (size_t i = 0; i < JOB_FIELDS_N; i++) {
+        size_t len = strlen(job_fields[i].name);
 
         /* The key still has its quotes. */
-        if (key.len == len + 2 && memcmp(key.data + 1, members[i].name, len) == 0)
-            return members[i].fn;
+        if (key.len == len + 2 && memcmp(key.data + 1, job_fields[i].name, len) == 0)
+            return &job_fields[i];
     }
     return NULL;
 }
 
 static int unknown(struct json_span key, struct pawl_err *err)
 {
-    const char *names[N_MEMBERS];
+    const char *names[JOB_FIELDS_N];
     char typed[64];
 
-    for (size_t i = 0; i < N_MEMBERS; i++)
-        names[i] = members[i].name;
+    for (size_t i = 0; i < JOB_FIELDS_N; i++)
+        names[i] = job_fields[i].name;
     snprintf(
         typed, sizeof(typed), "%.*s", (int)(key.len - 2 < 60 ? key.len - 2 : 60), key.data + 1);
-    const char *meant = text_nearest(typed, names, N_MEMBERS);
+    const char *meant = text_nearest(typed, names, JOB_FIELDS_N);
 
     err_set(err, PAWL_EINVAL, "a job has no member \"%s\"", typed);
     if (meant != NULL)
@@ -328,6 +171,18 @@ static int unknown(struct json_span key, struct pawl_err *err)
         "what pawl enqueue --help lists.");
 }
 
+/* A mistake in the JSON names the member as it stands there; other refusals are as everywhere. */
+static int read_member(const struct job_field *field,
+                       struct json_span value,
+                       struct arena *arena,
+                       struct pawl_job_new *job,
+                       struct pawl_err *err)
+{
+    if (read_value(field, value, arena, job, err) < 0)
+        return err_prefix(err, "\"%s\"", field->name);
+    return job_field_check(field, job, true, err);
+}
+
 int jobs_file_line(const char *text,
                    size_t len,
                    const struct pawl_job_new *defaults,
@@ -335,7 +190,8 @@ int jobs_file_line(const char *text,
                    struct pawl_job_new *ret_job,
                    struct pawl_err *err)
 {
-    struct line line = {.arena = arena, .job = *defaults};
+    struct pawl_job_new job = *defaults;
+    bool given[JOB_FIELDS_N] = {false};
     struct json_span key;
     struct json_span value;
     size_t pos = 0;
@@ -346,19 +202,23 @@ int jobs_file_line(const char *text,
     if (!json_looks_object(text, len))
         return err_set(err, PAWL_EINVAL, "it is not a JSON object");
     while (json_walk(text, len, &pos, &key, &value)) {
-        member_fn fn = find(key);
+        const struct job_field *field = find(key);
 
-        rc = fn != NULL ? fn(&line, value, err) : unknown(key, err);
-        if (rc < 0 && fn != NULL)
-            err_prefix(err, "%.*s", (int)key.len, key.data);
+        rc = field != NULL ? read_member(field, value, arena, &job, err) : unknown(key, err);
         if (rc < 0)
             return rc;
+        given[field - job_fields] = true;
     }
-    if (line.has_delay && line.has_at)
+    if (given[JOB_FIELD_delay] && given[JOB_FIELD_at])
         return err_set(err, PAWL_EINVAL, "\"delay\" and \"at\" exclude each other");
-    if (line.job.kind == NULL)
+    /* Each of them replaces the other of the command line. */
+    if (given[JOB_FIELD_delay])
+        job.at_us = 0;
+    if (given[JOB_FIELD_at])
+        job.delay_ms = 0;
+    if (job.kind == NULL)
         return err_set(
             err, PAWL_EINVAL, "it has no \"kind\", and none was given on the command line");
-    *ret_job = line.job;
+    *ret_job = job;
     return 0;
 }

@@ -23,6 +23,7 @@ enum option_kind {
     OPTION_TEXT,     /* const char * */
     OPTION_LIST,     /* may be given more than once; struct option_list */
     OPTION_INT,      /* int64_t, checked against min and max */
+    OPTION_INT32,    /* int, likewise */
     OPTION_DURATION, /* int64_t milliseconds */
     OPTION_TIME,     /* int64_t microseconds since 1970 */
     OPTION_CHOICE,   /* one of `choices`; int, the index */
@@ -47,7 +48,7 @@ struct option_spec {
     const char *value; /* "N", "QUEUE": what stands for the value in help; FILE and DIR are
                           completed by the shell */
     const char *help;  /* one or more sentences, no final full stop; says the default */
-    int64_t min, max;  /* OPTION_INT */
+    int64_t min, max;  /* OPTION_INT, OPTION_INT32 */
     const char *const *choices; /* OPTION_CHOICE; NULL-terminated */
     bool hidden;                /* works, but is left out of help, man page and completion */
 };

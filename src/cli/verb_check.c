@@ -40,6 +40,7 @@ static size_t value_size(enum option_kind kind)
     case OPTION_TIME:
         return sizeof(int64_t);
     case OPTION_CHOICE:
+    case OPTION_INT32:
         return sizeof(int);
     }
     return 0;
@@ -78,7 +79,7 @@ check_option(const struct check *check, const struct verb *verb, const struct op
         return wrong(check, "an option has no choices", spec->name);
     if (spec->kind != OPTION_FLAG && !spec->value)
         return wrong(check, "an option does not name its value", spec->name);
-    if (spec->kind == OPTION_INT && spec->min >= spec->max)
+    if ((spec->kind == OPTION_INT || spec->kind == OPTION_INT32) && spec->min >= spec->max)
         return wrong(check, "an option has no range", spec->name);
     return 0;
 }

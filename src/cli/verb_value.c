@@ -77,6 +77,9 @@ static int set_list(const struct option_spec *spec,
 
 static int set_at(const struct option_spec *spec, const char *value, void *at, struct pawl_err *err)
 {
+    int64_t number;
+    int rc;
+
     switch (spec->kind) {
     case OPTION_FLAG:
         *(bool *)at = true;
@@ -88,6 +91,11 @@ static int set_at(const struct option_spec *spec, const char *value, void *at, s
         return set_list(spec, value, at, err);
     case OPTION_INT:
         return set_int(spec, value, at, err);
+    case OPTION_INT32:
+        rc = set_int(spec, value, &number, err);
+        if (rc == 0)
+            *(int *)at = (int)number;
+        return rc;
     case OPTION_CHOICE:
         return set_choice(spec, value, at, err);
     case OPTION_DURATION:

@@ -58,7 +58,7 @@ static void put_bytes(struct buf *rows, const void *data, size_t len)
     (void)buf_append(rows, data, len);
 }
 
-static void put_row(struct copying *c, const struct job_new *job)
+static void put_row(struct copying *c, const struct pawl_job_new *job)
 {
     struct buf *rows = &c->rows;
     int64_t due_us = job->at_us != 0 ? job->at_us : c->now_us + job->delay_ms * US_PER_MS;
@@ -66,7 +66,7 @@ static void put_row(struct copying *c, const struct job_new *job)
     put_16(rows, COLUMNS);
     put_bytes(rows, job->queue, strlen(job->queue));
     put_bytes(rows, job->kind, strlen(job->kind));
-    put_bytes(rows, job->payload.data, job->payload.len);
+    put_bytes(rows, job->payload, job->payload_len);
     put_32(rows, sizeof(int16_t));
     put_16(rows, (uint16_t)job->priority);
     put_32(rows, sizeof(int64_t));
@@ -109,7 +109,7 @@ static int send_rows(struct copying *c, struct pawl_err *err)
 
 static int put_all(struct copying *c, jobs_next_fn next, void *data, struct pawl_err *err)
 {
-    const struct job_new *jobs = NULL;
+    const struct pawl_job_new *jobs = NULL;
     size_t n = 0;
     int rc;
 

@@ -7,13 +7,13 @@
 
 #include <libpq-fe.h>
 
-#include "store/job.h"
+#include "core/job_fields.h"
 
 #define ENQUEUE_COPY_MIN 2000 /* jobs, from which on asking first pays */
 
 /* The next jobs, checked and plain; valid until it is called again. *ret_n is 0 at the end. */
 typedef int (*jobs_next_fn)(void *data,
-                            const struct job_new **ret_jobs,
+                            const struct pawl_job_new **ret_jobs,
                             size_t *ret_n,
                             struct pawl_err *err);
 

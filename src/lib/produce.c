@@ -83,18 +83,20 @@ send_all(PGconn *conn, struct reader *r, int64_t *ids, bool *existed, struct paw
 
         rc = reader_next(r, &n, err);
         if (rc == 0)
-            rc = client_enqueue_checked(conn,
-                                        r->jobs,
-                                        n,
-                                        ids != NULL ? ids + first : ignored,
-                                        existed != NULL ? existed + first : NULL,
-                                        err);
+            rc = client_enqueue(conn,
+                                r->jobs,
+                                n,
+                                ids != NULL ? ids + first : ignored,
+                                existed != NULL ? existed + first : NULL,
+                                err);
     }
     return rc;
 }
 
-static int
-chunk_for_copy(void *data, const struct job_new **ret_jobs, size_t *ret_n, struct pawl_err *err)
+static int chunk_for_copy(void *data,
+                          const struct pawl_job_new **ret_jobs,
+                          size_t *ret_n,
+                          struct pawl_err *err)
 {
     struct reader *r = data;
 
@@ -160,8 +162,7 @@ static int send_chunk(PGconn *conn,
 
     return produce_lost(
         in_transaction,
-        client_enqueue_checked(
-            conn, r->jobs, n, ret_ids != NULL ? ret_ids : ignored, ret_existed, err),
+        client_enqueue(conn, r->jobs, n, ret_ids != NULL ? ret_ids : ignored, ret_existed, err),
         err);
 }
 

@@ -17,14 +17,6 @@ int produce_encoding(const PGconn *conn, const char *text, struct pawl_err *err)
 /* Nothing was committed when the connection broke inside a transaction, so that much is known. */
 int produce_lost(bool in_transaction, int rc, struct pawl_err *err);
 
-/* What the caller asks for, as the store knows it, and checked. Borrows the caller's texts; what has to be made is in the arena.
- * conn NULL: there is none whose encoding could be wrong. */
-int produce_job_read(const PGconn *conn,
-                     const struct pawl_job_new *from,
-                     struct arena *arena,
-                     struct job_new *ret_job,
-                     struct pawl_err *err) MUST_CHECK;
-
 /* The jobs of one call, read one after the other; the same twice, if need be: once to check them all, once to send them. */
 struct reader {
     const PGconn *conn;      /* NULL: none */
@@ -32,9 +24,9 @@ struct reader {
     size_t stride;
     size_t n;
     size_t next;
-    bool rich;            /* one that is not plain has come by */
-    struct arena arena;   /* of the texts of one chunk */
-    struct job_new *jobs; /* of one chunk; owned; room for JOB_ENQUEUE_MAX or n */
+    bool rich;                 /* one that is not plain has come by */
+    struct arena arena;        /* of the texts of one chunk */
+    struct pawl_job_new *jobs; /* of one chunk; owned; room for JOB_ENQUEUE_MAX or n */
 };
 
 /* n: at least one. */

@@ -10,7 +10,7 @@
 #include "proto/pawl/v1/pawl.pb-c.h"
 #include "remote/ask.h"
 
-#define STATES_MAX 3 /* of a unique key */
+#define WORDS_MAX 8 /* in all fields of words of one job */
 
 struct pawl_server {
     struct server server;
@@ -60,55 +60,84 @@ void pawl_server_free(struct pawl_server *server)
     free(server);
 }
 
-/* ---- from a job as the store takes it to a job as the server does */
+/* ---- from a job as callers describe it to a message */
 
 static char *text(const char *s)
 {
     return (char *)(uintptr_t)(s != NULL ? s : "");
 }
 
-static void fill_unique(Pawl__V1__NewJob *to, const struct job_new *from, char **ret_states)
-{
-    static const char *const conflicts[] = {"keep", "replace", "reschedule", "refuse"};
-    static const char *const states[STATES_MAX] = {"waiting", "running", "parked"};
+#define WIRE(member)                                    offsetof(Pawl__V1__NewJob, member)
+#define NO_WIRE                                         SIZE_MAX
+#define FIELD(how, name, type, home, member, wire, ...) [JOB_FIELD_##name] = (wire),
 
-    to->unique_key = text(from->unique_key);
-    to->unique_scope = text(from->unique_scope);
-    to->unique_for_ms = from->unique_keep_ms;
-    to->on_conflict = text(conflicts[from->unique_mode]);
-    to->unique_states = ret_states;
-    for (unsigned i = 0; i < STATES_MAX; i++) {
-        if (((unsigned)from->unique_states & (1u << i)) != 0)
-            ret_states[to->n_unique_states++] = text(states[i]);
+static const size_t wire_of[JOB_FIELDS_N] = {JOB_FIELDS(FIELD)};
+
+/* A list of a message: how many stands before where, as protobuf-c has it. */
+struct list {
+    size_t n;
+    char **items;
+};
+
+#define LIST_OF(at) ((struct list *)(void *)((char *)(at)-offsetof(struct list, items)))
+
+_Static_assert(offsetof(Pawl__V1__NewJob, tags) - offsetof(Pawl__V1__NewJob, n_tags) ==
+                   offsetof(struct list, items),
+               "the number of tags is before them");
+
+/* room: for the words of fields of words; moved on. */
+static void fill_field(const struct job_field *field, const void *from, void *at, char ***room)
+{
+    struct list *list = LIST_OF(at);
+
+    switch (field->type) {
+    case FIELD_NAME:
+    case FIELD_KIND:
+    case FIELD_TEXT:
+        *(char **)at = text(*(const char *const *)from);
+        break;
+    case FIELD_BYTES:
+        *(ProtobufCBinaryData *)at =
+            (ProtobufCBinaryData){((const size_t *)from)[1], *(uint8_t *const *)from};
+        break;
+    case FIELD_SMALL:
+    case FIELD_INT:
+        *(uint32_t *)at = *(const uint32_t *)from;
+        break;
+    case FIELD_WORD: /* the first is the default */
+        *(char **)at = text(*(const int *)from > 0 ? field->words[*(const int *)from] : NULL);
+        break;
+    case FIELD_WORDS:
+        list->items = *room;
+        for (unsigned i = 0; field->words[i] != NULL; i++) {
+            if ((*(const unsigned *)from & (1u << i)) != 0)
+                list->items[list->n++] = text(field->words[i]);
+        }
+        *room += list->n;
+        break;
+    case FIELD_TEXTS:
+        *list = (struct list){((const size_t *)from)[1], *(char **const *)from};
+        break;
+    default:
+        *(int64_t *)at = *(const int64_t *)from;
+        break;
     }
 }
 
 /* Whether a payload is JSON is nothing that libpawl minds, by a database or by a server. */
-static void fill(Pawl__V1__NewJob *to, const struct job_new *from, char **ret_states)
+static void fill(Pawl__V1__NewJob *to, const struct pawl_job_new *from, char **room)
 {
     pawl__v1__new_job__init(to);
-    to->kind = text(from->kind);
-    to->queue = text(from->queue);
-    to->payload =
-        (ProtobufCBinaryData){from->payload.len, (uint8_t *)(uintptr_t)from->payload.data};
     to->payload_is_bytes = true;
     to->priority_choice_case = PAWL__V1__NEW_JOB__PRIORITY_CHOICE_PRIORITY;
-    to->priority = (uint32_t)from->priority;
-    to->delay_ms = from->delay_ms;
-    to->due_at_us = from->at_us;
-    to->max_attempts = (uint32_t)from->max_attempts;
-    to->timeout_ms = from->timeout_ms;
-    to->retry = text(from->retry);
-    to->retry_base_ms = from->retry_base_ms;
-    to->retry_cap_ms = from->retry_cap_ms;
-    to->lane = text(from->lane);
-    to->deadline_ms = from->deadline_ms;
-    to->tags = (char **)(uintptr_t)from->tags;
-    to->n_tags = from->n_tags;
-    to->trace = text(from->trace);
-    to->correlation = text(from->correlation);
-    if (from->unique_key != NULL)
-        fill_unique(to, from, ret_states);
+    for (size_t i = 0; i < JOB_FIELDS_N; i++) {
+        const struct job_field *field = &job_fields[i];
+
+        if (wire_of[i] != NO_WIRE)
+            fill_field(field, job_field_at(field, from), (char *)to + wire_of[i], &room);
+    }
+    if (from->unique_key == NULL)
+        to->unique_for_ms = 0; /* means nothing without a key, and a server refuses it */
 }
 
 /* ---- the call */
@@ -182,8 +211,10 @@ static int check(const struct reader *r, struct pawl_err *err)
     size_t bytes = 0;
 
     for (size_t i = 0; i < r->n; i++) {
-        if (r->jobs[i].parent_id != 0)
-            return err_set(err, PAWL_EINVAL, "a job with a parent cannot go by a server");
+        for (size_t k = 0; k < JOB_FIELDS_N; k++) {
+            if (wire_of[k] == NO_WIRE && job_field_is_set(&job_fields[k], &r->jobs[i]))
+                return err_set(err, PAWL_EINVAL, "%s does not go by a server", job_fields[k].name);
+        }
         bytes += job_new_bytes(&r->jobs[i]);
         if (i > 0 && bytes > PAWL_PAYLOAD_MAX)
             return too_much(err);
@@ -201,18 +232,18 @@ static int enqueue(const struct pawl_server *server,
     CLEANUP(free_cleanup)
     Pawl__V1__NewJob **list = calloc(r->n, sizeof(*list));
     CLEANUP(free_cleanup)
-    char **states = calloc(r->n * STATES_MAX, sizeof(*states));
+    char **words = calloc(r->n * WORDS_MAX, sizeof(*words));
     size_t n = 0;
     int rc = reader_next(r, &n, err);
 
     if (rc == 0)
         rc = n < r->n ? too_much(err) : check(r, err);
-    if (rc == 0 && (items == NULL || list == NULL || states == NULL))
+    if (rc == 0 && (items == NULL || list == NULL || words == NULL))
         rc = err_set(err, PAWL_ENOMEM, "out of memory");
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
-        fill(&items[i], &r->jobs[i], states + i * STATES_MAX);
+        fill(&items[i], &r->jobs[i], words + i * WORDS_MAX);
         list[i] = &items[i];
     }
     return call(server, list, answer, err);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/job_fields.h"
 #include "core/machine.h"
 #include "lib/lib.h"
 #include "lib/run.h"
@@ -85,14 +86,6 @@ enum pawl_outcome pawl_run_await(struct pawl_run *run,
     return go_on(run, OUTCOME_AWAIT, &on, timeout_ms >= 0 ? timeout_ms : -1);
 }
 
-static bool has_more(const struct pawl_job_new *job)
-{
-    return job->delay_ms != 0 || job->at_us != 0 || job->timeout_ms != 0 ||
-           job->retry != PAWL_RETRY_AUTO || job->retry_base_ms != 0 || job->retry_cap_ms != 0 ||
-           job->unique_key != NULL || job->lane != NULL || job->n_tags != 0 || job->trace != NULL ||
-           job->parent_id != 0 || job->correlation != NULL || job->deadline_ms != 0;
-}
-
 /* What a child may have. The rest of struct pawl_job_new is for those who enqueue. */
 static int read_child(struct child_new *ret_child, const void *job, struct pawl_err *err)
 {
@@ -103,17 +96,18 @@ static int read_child(struct child_new *ret_child, const void *job, struct pawl_
         return rc;
     if (whole.payload == NULL && whole.payload_len > 0)
         return err_set(err, PAWL_EINVAL, "the payload is NULL and has a length");
+    job_new_fill(&whole);
     *ret_child = (struct child_new){
-        .queue = whole.queue != NULL ? whole.queue : "default",
+        .queue = whole.queue,
         .kind = whole.kind,
-        .payload = whole.payload != NULL ? whole.payload : "{}",
-        .payload_len = whole.payload != NULL ? whole.payload_len : 2,
+        .payload = whole.payload,
+        .payload_len = whole.payload_len,
         .priority = (int16_t)whole.priority,
-        .max_attempts = whole.max_attempts != 0 ? whole.max_attempts : JOB_MAX_ATTEMPTS_DEFAULT,
+        .max_attempts = whole.max_attempts,
     };
     if (whole.priority < PAWL_PRIORITY_MIN || whole.priority > PAWL_PRIORITY_MAX)
         ret_child->priority = -1; /* whatever it was: it is refused later, with the others */
-    if (has_more(&whole))
+    if (!job_new_is_child(&whole))
         return err_set(
             err,
             PAWL_EINVAL,

@@ -135,7 +135,7 @@ struct array {
 #define ARRAY_HEADER_EMPTY (3 * sizeof(uint32_t))
 #define ARRAY_HEADER       (5 * sizeof(uint32_t))
 
-static void array_u32(struct array *array, uint32_t value)
+static inline void array_u32(struct array *array, uint32_t value)
 {
     uint32_t wire = htobe32(value);
 
@@ -173,7 +173,7 @@ static bool array_begin(
     return true;
 }
 
-static void array_element(struct array *array, const void *data, size_t len)
+static inline void array_element(struct array *array, const void *data, size_t len)
 {
     array_u32(array, (uint32_t)len);
     if (len > 0)
@@ -193,157 +193,162 @@ static void array_end(struct params *p, Oid type, const struct array *array)
     add(p, type, array->start, array->size);
 }
 
-/* Fixed-size elements without NULLs: n * size cannot overflow for what array_begin accepts. */
-static bool
-array_begin_fixed(struct params *p, struct array *array, Oid element, size_t n, size_t size)
+/* What travels of a value of each type. len 0: as long as the value is. */
+static const struct {
+    Oid element, array;
+    size_t len;
+} columns[] = {
+    [COLUMN_BOOL] = {OID_BOOL, OID_BOOL_ARRAY, 1},
+    [COLUMN_I16] = {OID_INT2, OID_INT2_ARRAY, sizeof(int16_t)},
+    [COLUMN_I32] = {OID_INT4, OID_INT4_ARRAY, sizeof(int32_t)},
+    [COLUMN_I64] = {OID_INT8, OID_INT8_ARRAY, sizeof(int64_t)},
+    [COLUMN_I32_AS_I16] = {OID_INT2, OID_INT2_ARRAY, sizeof(int16_t)},
+    [COLUMN_I64_AS_I32] = {OID_INT4, OID_INT4_ARRAY, sizeof(int32_t)},
+    [COLUMN_TID] = {OID_TID, OID_TID_ARRAY, PG_TID_LEN},
+    [COLUMN_UUID] = {OID_UUID, OID_UUID_ARRAY, sizeof(struct uuid)},
+    [COLUMN_TIME] = {OID_TIMESTAMPTZ, OID_TIMESTAMPTZ_ARRAY, sizeof(int64_t)},
+    [COLUMN_TIME_PTR] = {OID_TIMESTAMPTZ, OID_TIMESTAMPTZ_ARRAY, 0},
+    [COLUMN_TEXT] = {OID_TEXT, OID_TEXT_ARRAY, 0},
+    [COLUMN_BYTES] = {OID_BYTEA, OID_BYTEA_ARRAY, 0},
+};
+
+/* A number of the machine's, in the order of bytes of the wire. */
+static inline void element_int(struct array *array, uint64_t value, size_t len)
+{
+    uint64_t wire = htobe64(value << (64 - 8 * len));
+
+    array_element(array, &wire, len);
+}
+
+#define READ(type, at) (*(type const *)(const void *)(at))
+
+/* Inlined for each type by params_column, so that the loops do not ask for it again. */
+#define FOR_EACH_TYPE static inline __attribute__((always_inline))
+
+FOR_EACH_TYPE void element_fixed(struct array *array, enum column_type type, const char *at)
+{
+    size_t len = columns[type].len;
+    int32_t i32;
+
+    switch (type) {
+    case COLUMN_BOOL:
+        element_int(array, READ(bool, at), len);
+        break;
+    case COLUMN_I16:
+        element_int(array, (uint64_t)READ(int16_t, at), len);
+        break;
+    case COLUMN_I32:
+    case COLUMN_I32_AS_I16: /* copied: the member may be an enum */
+        memcpy(&i32, at, sizeof(i32));
+        element_int(array, (uint64_t)i32, len);
+        break;
+    case COLUMN_I64:
+    case COLUMN_I64_AS_I32:
+        element_int(array, (uint64_t)READ(int64_t, at), len);
+        break;
+    case COLUMN_TID:
+        element_int(array, READ(uint64_t, at), len);
+        break;
+    case COLUMN_TIME:
+        element_int(array, be64toh(time_encode(READ(int64_t, at))), len);
+        break;
+    default: /* COLUMN_UUID */
+        array_element(array, at, len);
+        break;
+    }
+}
+
+/* One that may be NULL: as bytes. wire: room for a time. */
+FOR_EACH_TYPE struct bytes bytes_at(enum column_type type, const char *at, uint64_t *wire)
+{
+    struct bytes bytes = {NULL, 0};
+
+    if (type == COLUMN_BYTES) {
+        /* Copied: the member may be a pointer and the length behind it. */
+        memcpy(&bytes, at, sizeof(bytes));
+    } else if (type == COLUMN_TEXT) {
+        bytes.data = READ(char *, at);
+        bytes.len = bytes.data != NULL ? strlen(bytes.data) : 0;
+    } else if (READ(int64_t *, at) != NULL) {
+        *wire = time_encode(*READ(int64_t *, at));
+        bytes = (struct bytes){(const char *)wire, sizeof(*wire)};
+    }
+    return bytes;
+}
+
+FOR_EACH_TYPE void
+column_variable(struct params *p, enum column_type type, const char *at, size_t stride, size_t n)
+{
+    struct array array;
+    uint64_t wire;
+    size_t payload = 0;
+    bool has_null = false;
+
+    for (size_t i = 0; i < n; i++) {
+        struct bytes bytes = bytes_at(type, at + i * stride, &wire);
+
+        if (bytes.data == NULL)
+            has_null = true;
+        else if (__builtin_add_overflow(payload, bytes.len, &payload))
+            p->failed = true;
+    }
+    if (!array_begin(p, &array, columns[type].element, n, payload, has_null))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct bytes bytes = bytes_at(type, at + i * stride, &wire);
+
+        if (bytes.data != NULL)
+            array_element(&array, bytes.data, bytes.len);
+        else
+            array_null(&array);
+    }
+    array_end(p, columns[type].array, &array);
+}
+
+FOR_EACH_TYPE void
+column_fixed(struct params *p, enum column_type type, const char *at, size_t stride, size_t n)
 {
     size_t payload;
+    struct array array;
 
-    if (__builtin_mul_overflow(n, size, &payload)) {
+    if (__builtin_mul_overflow(n, columns[type].len, &payload)) {
         p->failed = true;
-        return false;
+        return;
     }
-    return array_begin(p, array, element, n, payload, false);
+    if (!array_begin(p, &array, columns[type].element, n, payload, false))
+        return;
+    for (size_t i = 0; i < n; i++, at += stride)
+        element_fixed(&array, type, at);
+    array_end(p, columns[type].array, &array);
 }
 
-void params_bool_array(struct params *p, const bool *values, size_t n)
+void params_column(struct params *p,
+                   enum column_type type,
+                   const void *items,
+                   size_t stride,
+                   size_t offset,
+                   size_t n)
 {
-    struct array array;
+    /* No items have no address either. */
+    const char *at = n > 0 ? (const char *)items + offset : NULL;
 
-    if (!array_begin_fixed(p, &array, OID_BOOL, n, 1))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        char byte = values[i] ? 1 : 0;
-        array_element(&array, &byte, sizeof(byte));
+#define COLUMN(type, kind)                       \
+    case type:                                   \
+        column_##kind(p, (type), at, stride, n); \
+        break;
+
+    switch (type) {
+        COLUMN(COLUMN_BOOL, fixed)
+        COLUMN(COLUMN_I16, fixed)
+        COLUMN(COLUMN_I32, fixed)
+        COLUMN(COLUMN_I64, fixed)
+        COLUMN(COLUMN_I32_AS_I16, fixed)
+        COLUMN(COLUMN_I64_AS_I32, fixed)
+        COLUMN(COLUMN_TID, fixed)
+        COLUMN(COLUMN_UUID, fixed)
+        COLUMN(COLUMN_TIME, fixed)
+        COLUMN(COLUMN_TIME_PTR, variable)
+        COLUMN(COLUMN_TEXT, variable)
+        COLUMN(COLUMN_BYTES, variable)
     }
-    array_end(p, OID_BOOL_ARRAY, &array);
-}
-
-void params_i16_array(struct params *p, const int16_t *values, size_t n)
-{
-    struct array array;
-
-    if (!array_begin_fixed(p, &array, OID_INT2, n, sizeof(*values)))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint16_t wire = htobe16((uint16_t)values[i]);
-        array_element(&array, &wire, sizeof(wire));
-    }
-    array_end(p, OID_INT2_ARRAY, &array);
-}
-
-void params_i32_array(struct params *p, const int32_t *values, size_t n)
-{
-    struct array array;
-
-    if (!array_begin_fixed(p, &array, OID_INT4, n, sizeof(*values)))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t wire = htobe32((uint32_t)values[i]);
-        array_element(&array, &wire, sizeof(wire));
-    }
-    array_end(p, OID_INT4_ARRAY, &array);
-}
-
-void params_i64_array(struct params *p, const int64_t *values, size_t n)
-{
-    struct array array;
-
-    if (!array_begin_fixed(p, &array, OID_INT8, n, sizeof(*values)))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t wire = htobe64((uint64_t)values[i]);
-        array_element(&array, &wire, sizeof(wire));
-    }
-    array_end(p, OID_INT8_ARRAY, &array);
-}
-
-void params_tid_array(struct params *p, const uint64_t *values, size_t n)
-{
-    struct array array;
-
-    if (!array_begin_fixed(p, &array, OID_TID, n, PG_TID_LEN))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t wire = htobe64(values[i] << 16);
-        array_element(&array, &wire, PG_TID_LEN);
-    }
-    array_end(p, OID_TID_ARRAY, &array);
-}
-
-void params_uuid_array(struct params *p, const struct uuid *values, size_t n)
-{
-    struct array array;
-
-    if (!array_begin_fixed(p, &array, OID_UUID, n, sizeof(values->bytes)))
-        return;
-    for (size_t i = 0; i < n; i++)
-        array_element(&array, values[i].bytes, sizeof(values[i].bytes));
-    array_end(p, OID_UUID_ARRAY, &array);
-}
-
-void params_time_array(struct params *p, const int64_t *const *unix_us, size_t n)
-{
-    struct array array;
-    size_t n_null = 0;
-
-    for (size_t i = 0; i < n; i++)
-        n_null += unix_us[i] == NULL;
-    if (!array_begin(p, &array, OID_TIMESTAMPTZ, n, (n - n_null) * sizeof(uint64_t), n_null > 0))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (!unix_us[i]) {
-            array_null(&array);
-            continue;
-        }
-        uint64_t wire = time_encode(*unix_us[i]);
-        array_element(&array, &wire, sizeof(wire));
-    }
-    array_end(p, OID_TIMESTAMPTZ_ARRAY, &array);
-}
-
-void params_text_array(struct params *p, const char *const *values, size_t n)
-{
-    struct array array;
-    size_t payload = 0;
-    bool has_null = false;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!values[i])
-            has_null = true;
-        else if (__builtin_add_overflow(payload, strlen(values[i]), &payload))
-            p->failed = true;
-    }
-    if (!array_begin(p, &array, OID_TEXT, n, payload, has_null))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (values[i])
-            array_element(&array, values[i], strlen(values[i]));
-        else
-            array_null(&array);
-    }
-    array_end(p, OID_TEXT_ARRAY, &array);
-}
-
-void params_bytes_array(struct params *p, const struct bytes *values, size_t n)
-{
-    struct array array;
-    size_t payload = 0;
-    bool has_null = false;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!values[i].data)
-            has_null = true;
-        else if (__builtin_add_overflow(payload, values[i].len, &payload))
-            p->failed = true;
-    }
-    if (!array_begin(p, &array, OID_BYTEA, n, payload, has_null))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (values[i].data)
-            array_element(&array, values[i].data, values[i].len);
-        else
-            array_null(&array);
-    }
-    array_end(p, OID_BYTEA_ARRAY, &array);
 }

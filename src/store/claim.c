@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pg/result.h"
+#include "store/job.h"
 
 void claim_renew_bind(struct params *p,
                       const struct uuid *worker,
@@ -125,4 +126,10 @@ struct writers writer_list_row(const PGresult *r)
         .claims = result_is_null(r, 0, 1) ? "" : result_text(r, 0, 1),
         .seq = result_i64(r, 0, 2),
     };
+}
+
+void claim_assert_bind(struct params *p, int64_t id, const struct uuid *token)
+{
+    params_i64(p, id);
+    params_uuid(p, token);
 }

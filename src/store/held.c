@@ -4,11 +4,9 @@
 #include "pg/result.h"
 
 /* job_held.sql, beyond what job_claim.sql has */
-#define COL_TOKEN         15
-#define COL_QUEUE         16
-#define COL_N             17
-
-#define ARRAY(p, n, type) arena_new_array((p)->arena, (n) > 0 ? (n) : 1, type)
+#define COL_TOKEN 15
+#define COL_QUEUE 16
+#define COL_N     17
 
 void held_put_bind(struct params *p,
                    const int64_t *ids,
@@ -28,51 +26,25 @@ int64_t held_put_row(const PGresult *r, int row)
     return result_i64(r, row, 0);
 }
 
-static void bind_ids(struct params *p, const struct held_job *jobs, size_t n)
+/* Which job, and by what right. */
+static void bind_held(struct params *p, const struct held_job *jobs, size_t n)
 {
-    int64_t *ids = ARRAY(p, n, int64_t);
+    struct bytes *tickets = arena_new_array(p->arena, n > 0 ? n : 1, struct bytes);
 
-    if (ids == NULL) {
-        p->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        ids[i] = jobs[i].id;
-    params_i64_array(p, ids, n);
-}
-
-static void bind_tickets(struct params *p, const struct held_job *jobs, size_t n)
-{
-    struct bytes *tickets = ARRAY(p, n, struct bytes);
-
-    if (tickets == NULL) {
-        p->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; tickets != NULL && i < n; i++)
         tickets[i] =
             (struct bytes){(const char *)jobs[i].ticket.bytes, sizeof(jobs[i].ticket.bytes)};
-    params_bytes_array(p, tickets, n);
+    p->failed |= tickets == NULL;
+    PARAMS_COLUMN(p, COLUMN_I64, jobs, n, id);
+    params_bytes_array(p, tickets, tickets != NULL ? n : 0);
 }
 
 void held_take_bind(struct params *p, const struct held_job *jobs, size_t n, int64_t lease_ms)
 {
-    const char **texts = ARRAY(p, n, const char *);
-    const char **notes = ARRAY(p, n, const char *);
-
-    bind_ids(p, jobs, n);
-    bind_tickets(p, jobs, n);
-    if (texts == NULL || notes == NULL) {
-        p->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        texts[i] = jobs[i].worker;
-        notes[i] = jobs[i].progress;
-    }
-    params_text_array(p, texts, n);
+    bind_held(p, jobs, n);
+    PARAMS_COLUMN(p, COLUMN_TEXT, jobs, n, worker);
     params_i64(p, lease_ms);
-    params_text_array(p, notes, n);
+    PARAMS_COLUMN(p, COLUMN_TEXT, jobs, n, progress);
 }
 
 void held_take_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled)
@@ -83,8 +55,7 @@ void held_take_row(const PGresult *r, int row, size_t *ret_item, bool *ret_cance
 
 void job_held_bind(struct params *p, const struct held_job *jobs, size_t n)
 {
-    bind_ids(p, jobs, n);
-    bind_tickets(p, jobs, n);
+    bind_held(p, jobs, n);
 }
 
 void job_held_row(const PGresult *r, int row, struct job *ret_job)
@@ -112,8 +83,7 @@ size_t job_held_item(const PGresult *r, int row)
 
 void job_reported_bind(struct params *p, const struct held_job *jobs, size_t n)
 {
-    bind_ids(p, jobs, n);
-    bind_tickets(p, jobs, n);
+    bind_held(p, jobs, n);
 }
 
 void job_reported_row(const PGresult *r,

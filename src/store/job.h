@@ -13,55 +13,18 @@
 #include "core/job.h"
 #include "pg/params.h"
 
-/* A job to be accepted. */
-struct job_new {
-    const char *queue;
-    const char *kind;
-    struct bytes payload;
-    int16_t priority;
-    int64_t delay_ms;
-    int64_t at_us; /* 0: after delay_ms */
-    int32_t max_attempts;
-    int32_t timeout_ms; /* 0: none */
-
-    /* Beyond a plain job. */
-    const char *retry;     /* policy; NULL: the kind's */
-    int32_t retry_base_ms; /* 0: the kind's */
-    int32_t retry_cap_ms;
-    const char *unique_key; /* NULL: none */
-    const char *unique_scope;
-    int32_t unique_states;
-    int32_t unique_mode;
-    int64_t unique_keep_ms;
-    const char *lane;    /* NULL: none */
-    int64_t parent_id;   /* 0: none */
-    int64_t deadline_ms; /* 0: none */
-    const char *const *tags;
-    size_t n_tags;
-    const char *trace;       /* NULL: none */
-    const char *correlation; /* NULL: none */
-    const char *meta;        /* these three as a JSON object (job_new_meta); NULL: none */
-};
-
-bool job_new_is_plain(const struct job_new *job);
-/* Two plain jobs that differ in their payload at most. */
-bool job_new_is_same(const struct job_new *a, const struct job_new *b);
-
-/* What one job_enqueue takes at most: bounds the size of one message. */
-#define JOB_ENQUEUE_MAX 1000
-
-void job_enqueue_bind(struct params *p, const struct job_new *jobs, size_t n);
-/* A plain one. */
-void job_enqueue_one_bind(struct params *p, const struct job_new *job);
-void job_enqueue_same_bind(struct params *p, const struct job_new *jobs, size_t n);
-void job_enqueue_read(const PGresult *r, int64_t *ret_ids); /* of all three */
-void job_enqueue_rich_bind(struct params *p, const struct job_new *jobs, size_t n);
-void job_enqueue_rich_read(const PGresult *r,
-                           int64_t *ret_ids,
-                           bool *ret_existed); /* NULL accepted */
-
 void job_cancel_bind(struct params *p, int64_t id, const char *by);
 bool job_cancel_row(const PGresult *r); /* it is over already */
+void job_cancel_many_bind(struct params *p, const int64_t *ids, size_t n, const char *by);
+
+struct job_cancelled {
+    int64_t id;
+    const char *result; /* cancelled, cancelling, finished, missing */
+    const char *state;  /* of one that is finished; or NULL */
+};
+
+void job_cancel_many_row(const PGresult *r, int row, struct job_cancelled *ret_cancelled);
+
 void job_retry_bind(struct params *p, int64_t id);
 int64_t job_retry_row(const PGresult *r);
 void job_watch_bind(struct params *p, int64_t id);
@@ -298,6 +261,16 @@ struct job_list {
 
 void job_list_bind(struct params *p, const struct job_list *list);
 void job_list_row(const PGresult *r, int row, struct job_view *ret_job);
+
+/* error: a JSON object. */
+void job_page_bind(struct params *p,
+                   const struct job_list *list,
+                   const char *const *tags,
+                   size_t n_tags);
+void job_page_row(const PGresult *r, int row, struct job_view *ret_job);
+
+void job_queues_bind(struct params *p, const int64_t *ids, size_t n);
+const char *job_queues_row(const PGresult *r, int row, int64_t *ret_id);
 
 /* How many of a set of jobs are where. Pointers live as long as the result. */
 struct job_progress {

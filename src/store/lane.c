@@ -2,6 +2,7 @@
 #include "store/lane.h"
 
 #include "pg/result.h"
+#include "store/job.h"
 
 void lane_set_bind(struct params *p, const struct lane_limits *limits)
 {
@@ -35,4 +36,25 @@ void lane_list_row(const PGresult *r, int row, struct lane_view *ret_lane)
         .strict = result_bool(r, row, 8),
         .hold = result_bool(r, row, 9),
     };
+}
+
+void lane_leave_bind(struct params *p,
+                     const char *const *queues,
+                     const char *const *lanes,
+                     const int64_t *ids,
+                     size_t n)
+{
+    params_text_array(p, queues, n);
+    params_text_array(p, lanes, n);
+    params_i64_array(p, ids, n);
+}
+
+void lanes_mend_bind(struct params *p, int32_t limit)
+{
+    params_i32(p, limit);
+}
+
+int32_t lanes_called(const PGresult *r)
+{
+    return result_i32(r, 0, 0);
 }

@@ -4,15 +4,8 @@
 
 static void bind_marks(struct params *p, const struct job_marks *marks)
 {
-    const int64_t *due[JOB_LEVELS];
-    int64_t ids[JOB_LEVELS];
-
-    for (size_t i = 0; i < JOB_LEVELS; i++) {
-        due[i] = &marks->at[i].due_us;
-        ids[i] = marks->at[i].id;
-    }
-    params_time_array(p, due, JOB_LEVELS);
-    params_i64_array(p, ids, JOB_LEVELS);
+    PARAMS_COLUMN(p, COLUMN_TIME, marks->at, JOB_LEVELS, due_us);
+    PARAMS_COLUMN(p, COLUMN_I64, marks->at, JOB_LEVELS, id);
 }
 
 void job_look_bind(struct params *p,
@@ -22,31 +15,23 @@ void job_look_bind(struct params *p,
                    const struct job_marks *from,
                    const struct job_marks *to)
 {
-    const int64_t *due[2][JOB_LEVELS];
-    int64_t ids[2][JOB_LEVELS];
+    struct job_marks end = *to;
     int16_t priorities[JOB_LEVELS];
     bool in_lane[JOB_LEVELS];
 
-    /* An empty range where the marks have not moved. */
     for (size_t i = 0; i < JOB_LEVELS; i++) {
-        const struct job_watermark *end =
-            job_watermark_before(&from->at[i], &to->at[i]) ? &to->at[i] : &from->at[i];
-
         priorities[i] = (int16_t)(i % JOB_PRIORITIES);
         in_lane[i] = i >= JOB_PRIORITIES;
-        due[0][i] = &from->at[i].due_us;
-        ids[0][i] = from->at[i].id;
-        due[1][i] = &end->due_us;
-        ids[1][i] = end->id;
+        /* An empty range where the marks have not moved. */
+        if (!job_watermark_before(&from->at[i], &to->at[i]))
+            end.at[i] = from->at[i];
     }
     params_text(p, queue);
     params_text_array(p, kinds, n_kinds);
     params_i16_array(p, priorities, JOB_LEVELS);
     params_bool_array(p, in_lane, JOB_LEVELS);
-    params_time_array(p, due[0], JOB_LEVELS);
-    params_i64_array(p, ids[0], JOB_LEVELS);
-    params_time_array(p, due[1], JOB_LEVELS);
-    params_i64_array(p, ids[1], JOB_LEVELS);
+    bind_marks(p, from);
+    bind_marks(p, &end);
     params_i32(p, JOB_LOOK_MAX);
 }
 

@@ -21,6 +21,17 @@ bool signal_send_row(const PGresult *r)
     return result_bool(r, 0, 0);
 }
 
+void signal_tell_bind(struct params *p, int64_t job_id, const struct signal_new *signal)
+{
+    signal_send_bind(p, job_id, signal);
+}
+
+bool signal_tell_row(const PGresult *r, bool *ret_waited)
+{
+    *ret_waited = result_bool(r, 0, 1);
+    return result_bool(r, 0, 0);
+}
+
 void signal_broadcast_bind(struct params *p,
                            const char *correlation,
                            const struct signal_new *signal)

@@ -18,6 +18,9 @@ struct signal_new {
 
 void signal_send_bind(struct params *p, int64_t job_id, const struct signal_new *signal);
 bool signal_send_row(const PGresult *r); /* false: it was sent before */
+void signal_tell_bind(struct params *p, int64_t job_id, const struct signal_new *signal);
+/* ret_waited: the job waited for it. False: it was sent before. */
+bool signal_tell_row(const PGresult *r, bool *ret_waited);
 void signal_broadcast_bind(struct params *p,
                            const char *correlation,
                            const struct signal_new *signal);

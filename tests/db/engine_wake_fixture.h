@@ -10,6 +10,7 @@
 #include "engine_fixture.h"
 #include "pg/sync.h"
 #include "store/job.h"
+#include "store/job_enqueue.h"
 #include "store/statements.h"
 #include "store/worker.h"
 
@@ -19,7 +20,7 @@
 /* Through the statement that notifies, n jobs in one. */
 static inline void submit_on(PGconn *conn, const char *queue, size_t n)
 {
-    struct job_new jobs[64];
+    struct pawl_job_new jobs[64];
     struct arena arena;
     struct params params;
     struct pawl_err err;
@@ -27,8 +28,12 @@ static inline void submit_on(PGconn *conn, const char *queue, size_t n)
 
     assert_true(n <= 64);
     for (size_t i = 0; i < n; i++) {
-        jobs[i] = (struct job_new){
-            .queue = queue, .kind = "k", .payload = {"{}", 2}, .priority = 4, .max_attempts = 3};
+        jobs[i] = (struct pawl_job_new){.queue = queue,
+                                        .kind = "k",
+                                        .payload = "{}",
+                                        .payload_len = 2,
+                                        .priority = 4,
+                                        .max_attempts = 3};
     }
     arena_init(&arena, 1024UL * 1024);
     params_init(&params, &arena);

@@ -13,6 +13,7 @@
 #include "pg/sync.h"
 #include "store/claim.h"
 #include "store/job.h"
+#include "store/job_enqueue.h"
 #include "store/queue.h"
 #include "store/statements.h"
 #include "store/worker.h"
@@ -83,26 +84,31 @@ static inline void assert_refused(struct store *s, const struct stmt *stmt, cons
     assert_string_equal(err.sqlstate, sqlstate);
 }
 
-static inline struct job_new job_plain(void)
+static inline struct pawl_job_new job_plain(void)
 {
-    return (struct job_new){
-        .queue = "q", .kind = "k", .payload = {"{}", 2}, .priority = 4, .max_attempts = 3};
+    return (struct pawl_job_new){.queue = "q",
+                                 .kind = "k",
+                                 .payload = "{}",
+                                 .payload_len = 2,
+                                 .priority = 4,
+                                 .max_attempts = 3};
 }
 
-static inline void enqueue(struct store *s, const struct job_new *jobs, size_t n, int64_t *ret_ids)
+static inline void
+enqueue(struct store *s, const struct pawl_job_new *jobs, size_t n, int64_t *ret_ids)
 {
     job_enqueue_bind(begin(s), jobs, n);
     PGresult *r = run(s, STMT(job_enqueue));
 
     assert_int_equal(PQntuples(r), n);
-    job_enqueue_read(r, ret_ids);
+    job_enqueue_read(r, ret_ids, NULL);
     PQclear(r);
 }
 
 /* n jobs with nothing special about them; the ids go up from ret. */
 static inline int64_t enqueue_plain(struct store *s, size_t n)
 {
-    struct job_new jobs[JOBS_MAX];
+    struct pawl_job_new jobs[JOBS_MAX];
     int64_t ids[JOBS_MAX];
 
     for (size_t i = 0; i < n; i++)

@@ -193,7 +193,7 @@ count_jobs()
     assert_status 2
     run_pawl enqueue k --timeout 0s
     assert_status 2
-    assert_stderr_contains '--timeout must be between 1ms and 24d'
+    assert_stderr_contains 'timeout must be between 1 ms and 24 days'
     run_pawl enqueue k '{}' more
     assert_status 2
     assert_stderr_contains 'unexpected argument "more"'

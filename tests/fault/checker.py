@@ -30,7 +30,7 @@ TERMINAL = {'done', 'failed', 'cancelled'}
 STEPS = {'job_settle_next', 'job_settle_step'}
 SETTLES = {'job_settle', 'job_settle_done', *STEPS}
 SWEEPS = {'claim_sweep', 'claim_sweep_park'}
-ENQUEUES = {'job_enqueue_rich', 'job_enqueue_once'}
+ENQUEUES = {'job_enqueue_options', 'job_enqueue_once'}
 CANCELS = {'job_cancel', None}  # None: at its commit, when the job ran at first and then did not
 # By outcome: the attempt afterwards, from the one before; the machines' begin anew with each step.
 ATTEMPTS = {'snooze': lambda n: n - 1, 'release': lambda n: n - 1, 'wait': lambda n: n - 1, 'stick': lambda n: 1,

@@ -64,7 +64,7 @@ def machine(s, at_ms, op='UPDATE', statement='job_settle_next', **columns):
 def told_apart(s, starts=1):
     """A step goes on at once: of the job nothing changes. Then it ends, and its machine goes after it."""
     s.enqueue(0, 1)
-    s.row(1, 'job_enqueue_rich', 'option', 'INSERT', id=1, guard='g')
+    s.row(1, 'job_enqueue_options', 'option', 'INSERT', id=1, guard='g')
     s.claim(10, 'a', 1, 1, 't1')
     s.call('a', 20, 'settle', '1:t1:stick', 'ok', '1:t1:stuck')
     machine(s, 21, token='t1', old_token='t1', attempt=1, old_attempt=1, step='two', joins=2)
@@ -119,8 +119,8 @@ def loser(s, at_ms=15, told=1, key='k2~u'):
     s.enqueue(0, 1, 'k1~u', guard='g')
     s.claim(10, 'a', 1, 1, 't1', guard='g')
     s.call('p', at_ms, 'enqueue', key, 'ok', f'{told}:{key}:held')
-    s.row(at_ms, 'job_enqueue_rich', 'job', 'INSERT', id=2, attempt=0, guard='g', xid='x2')
-    s.row(at_ms, 'job_enqueue_rich', 'job', 'DELETE', id=2, old_attempt=0, guard='g', xid='x2')
+    s.row(at_ms, 'job_enqueue_options', 'job', 'INSERT', id=2, attempt=0, guard='g', xid='x2')
+    s.row(at_ms, 'job_enqueue_options', 'job', 'DELETE', id=2, old_attempt=0, guard='g', xid='x2')
     s.settle(30, 'a', 1, 1, 't1', guard='g')
     s.history.finished[0]['key'] = 'k1~u'
 

@@ -56,13 +56,13 @@ static char *text(const char *s)
     return (char *)(uintptr_t)(s != NULL ? s : "");
 }
 
-static void fill(Pawl__V1__NewJob *to, const struct job_new *from)
+static void fill(Pawl__V1__NewJob *to, const struct pawl_job_new *from)
 {
     pawl__v1__new_job__init(to);
     to->kind = text(from->kind);
     to->queue = text(from->queue);
-    to->payload.data = (uint8_t *)(uintptr_t)from->payload.data;
-    to->payload.len = from->payload.len;
+    to->payload.data = (uint8_t *)(uintptr_t)from->payload;
+    to->payload.len = from->payload_len;
     to->payload_is_bytes = true;
     to->priority_choice_case = PAWL__V1__NEW_JOB__PRIORITY_CHOICE_PRIORITY;
     to->priority = (uint32_t)from->priority;
@@ -71,7 +71,7 @@ static void fill(Pawl__V1__NewJob *to, const struct job_new *from)
     to->lane = text(from->lane);
     to->deadline_ms = from->deadline_ms;
     to->unique_key = text(from->unique_key);
-    to->unique_scope = text(from->unique_scope);
+    to->unique_scope = text(from->unique_key != NULL ? job_scopes[from->unique_scope] : NULL);
 }
 
 static void on_answer(void *data, const ProtobufCMessage *message)

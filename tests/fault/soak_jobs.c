@@ -31,7 +31,7 @@ static void set_lane(struct maker *m, size_t i, const char *prefix, long n)
  * for each other's is in a deadlock, and that is not what is to be found here. */
 static void make_special(struct maker *m, size_t i)
 {
-    struct job_new *job = &m->jobs[i];
+    struct pawl_job_new *job = &m->jobs[i];
     long what = maker_throw(m, 100);
 
     if (what < 25) {
@@ -47,7 +47,7 @@ static void make_special(struct maker *m, size_t i)
     } else if (what < 54 && i == 0) {
         snprintf(m->names[i], sizeof(m->names[i]), "key%ld", maker_throw(m, KEYS));
         job->unique_key = m->names[i];
-        job->unique_scope = "global";
+        job->unique_scope = PAWL_SCOPE_GLOBAL;
     }
 }
 
@@ -63,15 +63,15 @@ static const char *make_kind(long roll)
 
 static void make_job(struct maker *m, size_t i)
 {
-    struct job_new *job = &m->jobs[i];
+    struct pawl_job_new *job = &m->jobs[i];
     long kind = maker_throw(m, 1000);
     int64_t ms = maker_throw(m, 100) < 3 ? maker_throw(m, m->slow_ms) : maker_throw(m, 8);
 
-    *job = job_new_default();
+    *job = PAWL_JOB_NEW_INIT;
     job->queue = m->queues[maker_throw(m, 2)];
     job->kind = make_kind(kind);
     job->max_attempts = kind < 1 ? 2 : 12;
-    job->priority = (int16_t)maker_throw(m, 10);
+    job->priority = (int)maker_throw(m, 10);
     job->delay_ms = maker_throw(m, 5) == 0 ? maker_throw(m, 800) : 0;
     if (kind >= 250 && kind < 450 && maker_throw(m, 5) == 0)
         job->deadline_ms = 100 + maker_throw(m, 2000);
@@ -89,7 +89,8 @@ static void make_job(struct maker *m, size_t i)
                        job->unique_key != NULL ? "~" : "",
                        job->unique_key != NULL ? job->unique_key : "",
                        (long long)ms);
-    job->payload = (struct bytes){m->payloads[i], (size_t)len};
+    job->payload = m->payloads[i];
+    job->payload_len = (size_t)len;
 }
 
 void maker_make(struct maker *m)

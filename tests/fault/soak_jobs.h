@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "store/job.h"
+#include "store/job_enqueue.h"
 
 #define JOBS_MAX 4
 
@@ -18,7 +18,7 @@ struct maker {
     unsigned short dice[3]; /* so that a seed makes the same jobs again */
     int64_t slow_ms;
     unsigned long long n_jobs;
-    struct job_new jobs[JOBS_MAX];
+    struct pawl_job_new jobs[JOBS_MAX];
     char payloads[JOBS_MAX][96];
     char names[JOBS_MAX][32]; /* of a lane or a unique key */
     size_t n;

@@ -61,7 +61,7 @@ def test_refusals():
         ({'kind': 'k', 'retry_base_ms': -1}, 'retry_base_ms'), ({'kind': 'k', 'retry_cap_ms': 2 ** 40}, 'retry_cap_ms'),
         ({'kind': 'k', 'deadline_ms': -1}, 'deadline_ms'), ({'kind': 'k', 'unique_scope': 'x'}, 'unique_scope'),
         ({'kind': 'k', 'unique_states': ['done']}, 'unique_states'), ({'kind': 'k', 'on_conflict': 'x'}, 'on_conflict'),
-        ({'kind': 'k', 'trace': 't' * 2000}, 'trace'), ({'kind': 'k', 'correlation': 'c' * 2000}, 'correlation'), ({'kind': 'k', 'unique_key': 'u' * 70000}, 'unique key'),
+        ({'kind': 'k', 'trace': 't' * 2000}, 'trace'), ({'kind': 'k', 'correlation': 'c' * 2000}, 'correlation'), ({'kind': 'k', 'unique_key': 'u' * 70000}, 'unique_key'),
     ]
     with Database() as db, Served(db) as server, server.calls() as calls:
         for fields, name in wrong:

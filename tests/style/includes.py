@@ -27,7 +27,7 @@ MAY_INCLUDE = {
 # What works or produces does it as any program would: through pawl.h. Beside that these files of cli see the rooms that are
 # pure, and each other; cli/db.h gives them a connection (docs/adr/0029-one-way-to-work.md).
 THROUGH_PAWL_H = [
-    'cmd_enqueue.c', 'cmd_job_ask.c', 'cmd_machine.c', 'cmd_signal.c', 'cmd_work.c', 'demo_work', 'enqueue_rich', 'jobs_file',
+    'cmd_enqueue.c', 'cmd_job_ask.c', 'cmd_machine.c', 'cmd_signal.c', 'cmd_work.c', 'demo_work', 'jobs_file',
     'server', 'working',
 ]
 THROUGH_PAWL_H_MAY_INCLUDE = ['cli', 'core', 'base']

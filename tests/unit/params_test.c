@@ -164,6 +164,32 @@ static void number_arrays_travel_in_network_order(void **state)
     /* clang-format on */
 }
 
+/* Members of structs, some narrower in the database than here. */
+static void a_column_takes_one_member_of_each_struct(void **state)
+{
+    const struct {
+        const char *data;
+        size_t len;
+        int level;
+        int64_t ms;
+    } items[] = {{"a\0", 2, 7, 258}, {NULL, 0, -1, 1}};
+
+    (void)state;
+    PARAMS_COLUMN(&p, COLUMN_BYTES, items, 2, data);
+    PARAMS_COLUMN(&p, COLUMN_I32_AS_I16, items, 2, level);
+    PARAMS_COLUMN(&p, COLUMN_I64_AS_I32, items, 2, ms);
+    PARAMS_COLUMN(&p, COLUMN_TIME, items, 0, ms);
+    assert_false(p.failed);
+    assert_int_equal(p.types[0], OID_BYTEA_ARRAY);
+    assert_int_equal(p.lengths[0], 20 + 4 + 2 + 4);
+    assert_memory_equal(p.values[0] + 20, "\0\0\0\2a\0\377\377\377\377", 10);
+    assert_int_equal(p.types[1], OID_INT2_ARRAY);
+    assert_memory_equal(p.values[1] + 20, "\0\0\0\2\0\7\0\0\0\2\377\377", 12);
+    assert_int_equal(p.types[2], OID_INT4_ARRAY);
+    assert_memory_equal(p.values[2] + 20, "\0\0\0\4\0\0\1\2\0\0\0\4\0\0\0\1", 16);
+    assert_wire(3, OID_TIMESTAMPTZ_ARRAY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x04, 0xa0);
+}
+
 static void one_parameter_too_many_fails_and_sticks(void **state)
 {
     (void)state;
@@ -221,6 +247,7 @@ int main(void)
         TEST(an_array_carries_its_shape_and_its_nulls),
         TEST(an_empty_array_has_no_dimension),
         TEST(number_arrays_travel_in_network_order),
+        TEST(a_column_takes_one_member_of_each_struct),
         TEST(one_parameter_too_many_fails_and_sticks),
         TEST(no_memory_fails_and_sticks),
         TEST(what_the_protocol_cannot_carry_is_refused),

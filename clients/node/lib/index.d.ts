@@ -1,6 +1,7 @@
 // Types of the client, and its reference. Ids are text, so that no digit is lost; times are Dates; durations are
 // milliseconds.
 import { EventEmitter } from 'node:events';
+import type { JobOptions } from './new_job';
 
 /** Where a job is. The last three are final. */
 export type JobState =
@@ -39,46 +40,7 @@ export interface ClientOptions extends ConnectionOptions {
   timeoutMs?: number;
 }
 
-/** What a job may have beside kind and payload. */
-export interface JobOptions {
-  /** Default: "default". */
-  queue?: string;
-  /** 0 to 9, higher first; default: 4. */
-  priority?: number;
-  /** Due so long after it was accepted … */
-  delayMs?: number;
-  /** … or at this time. */
-  dueAt?: Date | number | string;
-  maxAttempts?: number;
-  /** How long one attempt may take. */
-  timeoutMs?: number;
-  /** At most one live job has this key within its queue and kind, or … */
-  uniqueKey?: string;
-  /** … within its queue, or everywhere. */
-  uniqueScope?: 'kind' | 'queue' | 'global';
-  /** In which states of its holder the key is taken; default: all. */
-  uniqueStates?: ('waiting' | 'running' | 'parked')[];
-  /** What becomes of the job that holds the key; refuse: ExistsError. Default: keep, and the answer names it. */
-  onConflict?: 'keep' | 'replace' | 'reschedule' | 'refuse';
-  /** How long the key is kept after the job has ended. */
-  uniqueForMs?: number;
-  /** Jobs of one lane do not run side by side. */
-  lane?: string;
-  /** Words to find it by. */
-  tags?: string[];
-  /** Where a machine starts; default: its first step. */
-  step?: string;
-  /** It fails so long after it was accepted, whatever it does or waits for then. */
-  deadlineMs?: number;
-  /** What it is about: a signal may go to all jobs of one correlation. */
-  correlation?: string;
-  /** W3C traceparent, given to the handler. */
-  trace?: string;
-  /** How it is tried again; default: as its kind says. */
-  retry?: 'exponential' | 'quadratic';
-  retryBaseMs?: number;
-  retryCapMs?: number;
-}
+export type { JobOptions };
 
 export interface NewJob extends JobOptions {
   kind: string;

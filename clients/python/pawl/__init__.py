@@ -18,8 +18,8 @@ from .errors import (
 )
 from .handlers import Machine
 from .job import ChildResult, Job, Signal
+from .new_job import NewJob
 from .outcomes import Await, Cancel, Child, Done, JobStopped, Next, PermanentError, Reject, Retry, Snooze, Spawn
-from .requests import NewJob
 from .views import Accepted, Cancelled, JobError, JobView, Page, Progress, QueueStats, Stats, WorkerStats
 from .worker import Worker
 

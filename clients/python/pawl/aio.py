@@ -15,7 +15,7 @@ from . import views
 from .backoff import Backoff
 from .client import _WAIT_CAP, _WAIT_FIRST
 from .errors import LAST_TRY, ServerError, WaitTimeoutError, from_rpc
-from .requests import NewJob
+from .new_job import NewJob
 from .v1 import pawl_pb2 as pb
 from .views import Accepted, Cancelled, JobView, Page, Stats
 

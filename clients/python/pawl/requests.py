@@ -4,81 +4,15 @@ Pure."""
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, List, Mapping, Optional, Union
 
 from .errors import JobFailedError, NotFoundError, ServerError, StateError
-from .outcomes import Duration, encode, to_ms
+from .new_job import NewJob
+from .outcomes import encode
 from .v1 import pawl_pb2 as pb
 from .views import Accepted, Cancelled, JobView, Page, item_status, state_name, state_number
 
 ENQUEUE_MAX = 1000  # jobs of one call
-
-
-@dataclass(frozen=True)
-class NewJob:
-    """A job to be accepted; everything but kind may be left out.
-
-    payload: bytes as they are, anything else as JSON. delay, or due_at. timeout: of one attempt; deadline: of the
-    job as a whole. unique_key: at most one live job has it within its queue and kind, or unique_scope ('queue',
-    'global'); on_conflict: 'keep' (the default: the answer names the holder), 'replace', 'reschedule' or 'refuse'
-    (ExistsError). retry: 'exponential' or 'quadratic', from retry_base up to retry_cap.
-    """
-
-    kind: str
-    payload: Any = None
-    queue: str = ''
-    priority: Optional[int] = None
-    delay: Duration = 0
-    due_at: Optional[datetime] = None
-    max_attempts: int = 0
-    timeout: Duration = 0
-    unique_key: str = ''
-    unique_for: Duration = 0
-    lane: str = ''
-    tags: Sequence[str] = ()
-    step: str = ''
-    deadline: Duration = 0
-    correlation: str = ''
-    trace: str = ''
-    retry: str = ''
-    retry_base: Duration = 0
-    retry_cap: Duration = 0
-    unique_scope: str = ''
-    unique_states: Sequence[str] = ()
-    on_conflict: str = ''
-
-    def message(self) -> pb.NewJob:
-        out = pb.NewJob(
-            kind=self.kind,
-            queue=self.queue,
-            payload=encode(self.payload),
-            payload_is_bytes=isinstance(self.payload, (bytes, bytearray, memoryview)),
-            delay_ms=to_ms(self.delay),
-            max_attempts=self.max_attempts,
-            timeout_ms=to_ms(self.timeout),
-            unique_key=self.unique_key,
-            unique_for_ms=to_ms(self.unique_for),
-            lane=self.lane,
-            tags=list(self.tags),
-            step=self.step,
-            deadline_ms=to_ms(self.deadline),
-            correlation=self.correlation,
-            trace=self.trace,
-            retry=self.retry,
-            retry_base_ms=to_ms(self.retry_base),
-            retry_cap_ms=to_ms(self.retry_cap),
-            unique_scope=self.unique_scope,
-            unique_states=list(self.unique_states),
-            on_conflict=self.on_conflict,
-        )
-        if self.priority is not None:
-            out.priority = self.priority
-        if self.due_at is not None:
-            due = self.due_at if self.due_at.tzinfo else self.due_at.astimezone(timezone.utc)
-            out.due_at_us = round(due.timestamp() * 1e6)
-        return out
 
 
 def enqueue(jobs: Iterable[Union[NewJob, Mapping[str, Any]]], idempotency_key: Optional[str]) -> pb.EnqueueRequest:

@@ -11,14 +11,12 @@
 #include "serve/api/accept_internal.h"
 #include "store/statements.h"
 
-#define ITEM_ARENA_MAX ((size_t)16 * 1024 * 1024) /* enough for the tags of a thousand jobs */
-
 /* ── one call ── */
 
 struct accept_item *accept_item_new(size_t n)
 {
     size_t each =
-        sizeof(struct job_new) + sizeof(int64_t) + sizeof(const char *) + 2 * sizeof(bool);
+        sizeof(struct pawl_job_new) + sizeof(int64_t) + sizeof(const char *) + 2 * sizeof(bool);
 
     assert(n > 0 && n <= ACCEPT_JOBS_MAX);
     struct accept_item *item = calloc(1, sizeof(*item) + n * each);
@@ -26,18 +24,16 @@ struct accept_item *accept_item_new(size_t n)
     if (item == NULL)
         return NULL;
     item->n = n;
-    item->jobs = (struct job_new *)(item + 1);
+    item->jobs = (struct pawl_job_new *)(item + 1);
     item->ids = (int64_t *)(item->jobs + n);
     item->steps = (const char **)(item->ids + n);
     item->existed = (bool *)(item->steps + n);
-    arena_init(&item->arena, ITEM_ARENA_MAX);
     list_init(&item->link);
     return item;
 }
 
 static void accept_item_destroy(struct accept_item *item)
 {
-    arena_deinit(&item->arena);
     free(item);
 }
 
@@ -49,7 +45,7 @@ void accept_item_free(struct accept_item *item)
     accept_item_destroy(item);
 }
 
-struct job_new *accept_item_jobs(struct accept_item *item)
+struct pawl_job_new *accept_item_jobs(struct accept_item *item)
 {
     return item->jobs;
 }
@@ -57,11 +53,6 @@ struct job_new *accept_item_jobs(struct accept_item *item)
 const char **accept_item_steps(struct accept_item *item)
 {
     return item->steps;
-}
-
-struct arena *accept_item_arena(struct accept_item *item)
-{
-    return &item->arena;
 }
 
 void accept_item_key(struct accept_item *item, const struct uuid *key, const struct uuid *request)
@@ -190,7 +181,7 @@ static void on_after(uv_check_t *handle)
 
 void accept_add(struct accept *accept, struct rpc_call *call, struct accept_item *item)
 {
-    size_t bytes = sizeof(*item) + item->n * sizeof(struct job_new);
+    size_t bytes = sizeof(*item) + item->n * sizeof(struct pawl_job_new);
 
     for (size_t i = 0; i < item->n; i++)
         bytes += job_new_bytes(&item->jobs[i]);

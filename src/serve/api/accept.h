@@ -71,13 +71,11 @@ bool accept_ready(const struct accept *accept);
 /* A call whose jobs are read and checked, before it is added. */
 struct accept_item;
 
-/* Room for n jobs, zeroed; NULL: no memory. The texts of the jobs must live as long as the call,
- * or in the item's arena. */
+/* Room for n jobs, zeroed; NULL: no memory. The texts of the jobs must live as long as the call. */
 struct accept_item *accept_item_new(size_t n) MUST_CHECK;
 void accept_item_free(struct accept_item *item); /* only for an item that was not added */
-struct job_new *accept_item_jobs(struct accept_item *item);
+struct pawl_job_new *accept_item_jobs(struct accept_item *item);
 const char **accept_item_steps(struct accept_item *item); /* a NULL entry: the first step */
-struct arena *accept_item_arena(struct accept_item *item);
 void accept_item_key(struct accept_item *item, const struct uuid *key, const struct uuid *request);
 /* Called before the call is answered OK, with the number of its jobs that are new. */
 void accept_item_counted(struct accept_item *item,

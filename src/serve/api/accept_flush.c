@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "serve/api/accept_internal.h"
-#include "store/job_once.h"
+#include "store/job_enqueue.h"
 #include "store/statements.h"
+#include "store/tx.h"
 
 /* All jobs of a call go into one statement, so that they keep the order of the call. */
 static bool is_plain(const struct accept_item *item)
@@ -21,7 +22,7 @@ static bool is_plain(const struct accept_item *item)
 }
 
 /* The cheapest statement that can carry plain jobs. */
-static struct params *add_plain(struct batch *batch, const struct job_new *jobs, size_t n)
+static struct params *add_plain(struct batch *batch, const struct pawl_job_new *jobs, size_t n)
 {
     struct params *params;
     bool same = true;
@@ -62,10 +63,10 @@ static bool fill_plain(struct flush *flush, struct batch *batch)
     if (flush->n_plain > 0 && add_plain(batch, a->plain, flush->n_plain) == NULL)
         return false;
     if (flush->n_rich > 0) {
-        params = batch_add(batch, STMT(job_enqueue_rich));
+        params = batch_add(batch, STMT(job_enqueue_options));
         if (params == NULL)
             return false;
-        job_enqueue_rich_bind(params, a->rich, flush->n_rich);
+        job_enqueue_options_bind(params, a->rich, flush->n_rich);
     }
     return true;
 }
@@ -140,9 +141,9 @@ static void read_plain(struct flush *flush, const struct batch_end *end)
         (rich != NULL && (size_t)PQntuples(rich) != flush->n_rich))
         return;
     if (plain != NULL)
-        job_enqueue_read(plain, a->ids);
+        job_enqueue_read(plain, a->ids, NULL);
     if (rich != NULL)
-        job_enqueue_rich_read(rich, rich_ids, a->existed);
+        job_enqueue_read(rich, rich_ids, a->existed);
     for (size_t i = 0; i < flush->n; i++) {
         struct accept_item *item = flush->items[i];
 

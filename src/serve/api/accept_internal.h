@@ -11,7 +11,6 @@ struct accept_item {
     struct list link; /* accept.waiting; on no list while it is in a flush */
     struct accept *accept;
     struct rpc_call *call; /* NULL: the client is gone, and so is what the jobs point to */
-    struct arena arena;
     bool has_key;
     struct uuid key;
     struct uuid request;
@@ -25,8 +24,8 @@ struct accept_item {
     void (*counted)(struct rpc_call *call, size_t jobs, void *data);
     void *counted_data;
     size_t n;
-    size_t n_answers;     /* jobs of the call that have an id */
-    struct job_new *jobs; /* this and the next three: n each, behind the struct */
+    size_t n_answers;          /* jobs of the call that have an id */
+    struct pawl_job_new *jobs; /* this and the next three: n each, behind the struct */
     int64_t *ids;
     const char **steps;
     bool *existed;
@@ -55,8 +54,8 @@ struct accept {
     void (*closed)(void *data);
     void *closed_data;
     /* Scratch for one flush. */
-    struct job_new plain[ACCEPT_JOBS_MAX];
-    struct job_new rich[ACCEPT_JOBS_MAX];
+    struct pawl_job_new plain[ACCEPT_JOBS_MAX];
+    struct pawl_job_new rich[ACCEPT_JOBS_MAX];
     const struct uuid *once[ACCEPT_JOBS_MAX];
     const char *steps[ACCEPT_JOBS_MAX];
     bool all_plain[ACCEPT_JOBS_MAX];

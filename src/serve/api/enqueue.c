@@ -41,16 +41,14 @@ static bool read_jobs(struct api *api,
                       struct accept_item *item,
                       bool *ret_keys)
 {
-    struct job_new *jobs = accept_item_jobs(item);
+    struct pawl_job_new *jobs = accept_item_jobs(item);
     const char **steps = accept_item_steps(item);
     const char *queue = NULL;
     struct pawl_err err;
 
     *ret_keys = false;
     for (size_t i = 0; i < request->n_jobs; i++) {
-        if (new_job_read(
-                request->jobs[i], i, checked, accept_item_arena(item), &jobs[i], &steps[i], &err) <
-            0) {
+        if (new_job_read(request->jobs[i], i, checked, &jobs[i], &steps[i], &err) < 0) {
             rpc_end_err(call, &err);
             return false;
         }

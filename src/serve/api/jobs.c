@@ -10,8 +10,10 @@
 #include "core/json.h"
 #include "serve/api/api_internal.h"
 #include "serve/api/view.h"
-#include "store/job_once.h"
+#include "store/job.h"
+#include "store/signal.h"
 #include "store/statements.h"
+#include "store/tx.h"
 
 #define CANCEL_MAX         1000
 #define LIST_LIMIT_DEFAULT 100

@@ -5,19 +5,20 @@
 #ifndef SERVE_API_NEW_JOB_H
 #define SERVE_API_NEW_JOB_H
 
-#include "base/arena.h"
-#include "client/enqueue.h"
+#include "core/job_fields.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
 
-/* ret_job's texts point into the message and the arena. ret_step: where it begins, or NULL. i: its place in the call,
- * for errors. checked: its payload has passed new_job_check_json. */
+/* ret_job's texts point into the message. ret_step: where it begins, or NULL. i: its place in the
+ * call, for errors. checked: its payload has passed new_job_check_json. */
 int new_job_read(const Pawl__V1__NewJob *from,
                  size_t i,
                  bool checked,
-                 struct arena *arena,
-                 struct job_new *ret_job,
+                 struct pawl_job_new *ret_job,
                  const char **ret_step,
                  struct pawl_err *err) MUST_CHECK;
+
+/* It has nothing but what the child of a machine may have. */
+bool new_job_is_child(const Pawl__V1__NewJob *from);
 
 /* Any thread. */
 int new_job_check_json(const char *json, size_t len, size_t i, struct pawl_err *err) MUST_CHECK;

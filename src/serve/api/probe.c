@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "store/job_once.h"
 #include "store/statements.h"
+#include "store/tx.h"
 #include "store/worker.h"
 
 #define EVERY_MS    5000

@@ -1,6 +1,7 @@
 /* outcome: from a report to an outcome, which borrows from the report and the arena. */
 #include "base/buf.h"
 #include "core/machine.h"
+#include "serve/api/new_job.h"
 #include "serve/dispatch/dispatch_internal.h"
 
 #define DELAY_MAX_MS ((int64_t)10 * 366 * 24 * 60 * 60 * 1000)
@@ -59,12 +60,7 @@ static int read_child(const Pawl__V1__Child *child,
             "a child has the name %s, and children have no names: its kind and its id tell "
             "which it is",
             child->name);
-    if (job->delay_ms != 0 || job->due_at_us != 0 || job->timeout_ms != 0 ||
-        job->unique_key[0] != '\0' || job->unique_for_ms != 0 || job->lane[0] != '\0' ||
-        job->n_tags > 0 || job->step[0] != '\0' || job->trace[0] != '\0' ||
-        job->correlation[0] != '\0' || job->deadline_ms != 0 || job->retry[0] != '\0' ||
-        job->retry_base_ms != 0 || job->retry_cap_ms != 0 || job->unique_scope[0] != '\0' ||
-        job->n_unique_states > 0 || job->on_conflict[0] != '\0')
+    if (!new_job_is_child(job))
         return err_set(
             err,
             PAWL_EINVAL,

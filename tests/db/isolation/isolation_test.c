@@ -60,7 +60,7 @@ static const struct stmt *renews(struct sessions *t, const struct claimed *c)
 
 static const struct stmt *enqueues(struct sessions *t)
 {
-    struct job_new job = job_plain();
+    struct pawl_job_new job = job_plain();
 
     job_enqueue_bind(begin(t->s), &job, 1);
     return STMT(job_enqueue);

@@ -3,7 +3,7 @@
  * claiming: when the next job is due, and where notes go. On 200 000 jobs, with functions looked into.
  */
 #include "plans_fixture.h"
-#include "store/job_once.h"
+#include "store/job_enqueue.h"
 
 #define KEYS 5000
 
@@ -35,19 +35,20 @@ static int group_setup(void **state)
     return 0;
 }
 
-static struct job_new plain(void)
+static struct pawl_job_new plain(void)
 {
-    return (struct job_new){
-        .queue = "q1", .kind = "k", .payload = {"{}", 2}, .priority = 4, .max_attempts = 3};
+    return (struct pawl_job_new){
+        .queue = "q1", .kind = "k", .payload = "{}", .payload_len = 2, .priority = 4, .max_attempts = 3};
 }
 
 /* Everything that makes an enqueue look at other rows. */
-static struct job_new rich(void)
+static struct pawl_job_new rich(void)
 {
-    struct job_new job = plain();
+    struct pawl_job_new job = plain();
 
     job.unique_key = "key";
-    job.unique_scope = "kind";
+    job.unique_key_len = 3;
+    job.unique_scope = PAWL_SCOPE_KIND;
     job.unique_states = 1;
     job.lane = "l1";
     job.parent_id = 195000;
@@ -75,7 +76,7 @@ static void assert_one_insert(const char *name)
 
 static void a_single_plain_job_is_one_insert(void **state)
 {
-    struct job_new job = plain();
+    struct pawl_job_new job = plain();
 
     (void)state;
     for (size_t m = 0; m < 2; m++) {
@@ -140,12 +141,12 @@ static void an_option_walks_no_table(void **state)
 
 static void rich_jobs_reach_keys_and_sleepers_by_indexes(void **state)
 {
-    struct job_new jobs[2] = {rich(), rich()};
+    struct pawl_job_new jobs[2] = {rich(), rich()};
 
     (void)state;
     jobs[1].unique_key = "other";
-    job_enqueue_rich_bind(begin(&store), jobs, 2);
-    assert_plans(STMT(job_enqueue_rich), NODES("Insert on job", "guard_pkey", "sleeper_pkey"));
+    job_enqueue_options_bind(begin(&store), jobs, 2);
+    assert_plans(STMT(job_enqueue_options), NODES("Insert on job", "guard_pkey", "sleeper_pkey"));
 }
 
 /* As a server has it: the keys of the calls, then their jobs, plain and rich. */
@@ -153,7 +154,7 @@ static void jobs_of_calls_with_a_key_are_reached_by_the_key(void **state)
 {
     static struct uuid keys[KEYS];
     static struct uuid requests[KEYS];
-    struct job_new jobs[2] = {plain(), rich()};
+    struct pawl_job_new jobs[2] = {plain(), rich()};
     const struct uuid *const once[2] = {&keys[0], &keys[1]};
     const char *const steps[2] = {NULL, "first"};
     const bool plains[2] = {true, false};

@@ -107,11 +107,10 @@ static void an_enqueuer_gets_into_its_queues_only(void **state)
 static void an_enqueuer_can_use_every_statement_of_a_producer(void **state)
 {
     struct store *s = *state;
-    struct job_new job = job_plain();
-    struct job_new jobs[2];
+    struct pawl_job_new job = job_plain();
+    struct pawl_job_new jobs[2];
 
     job.queue = "mine";
-    job.unique_scope = "kind";
     jobs[0] = jobs[1] = job;
     with_enqueuer(s);
     as(s, s->db.name);
@@ -120,11 +119,11 @@ static void an_enqueuer_can_use_every_statement_of_a_producer(void **state)
     job_enqueue_bind(begin(s), jobs, 2);
     PQclear(run(s, STMT(job_enqueue)));
     jobs[1].unique_key = "x";
-    job_enqueue_rich_bind(begin(s), jobs, 2);
-    PQclear(run(s, STMT(job_enqueue_rich)));
+    job_enqueue_options_bind(begin(s), jobs, 2);
+    PQclear(run(s, STMT(job_enqueue_options)));
     jobs[1].queue = "other";
-    job_enqueue_rich_bind(begin(s), jobs, 2);
-    assert_refused(s, STMT(job_enqueue_rich), "42501");
+    job_enqueue_options_bind(begin(s), jobs, 2);
+    assert_refused(s, STMT(job_enqueue_options), "42501");
     job_enqueue_bind(begin(s), jobs, 2);
     assert_refused(s, STMT(job_enqueue), "42501");
     job_enqueue_one_bind(begin(s), &jobs[1]);

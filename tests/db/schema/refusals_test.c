@@ -343,7 +343,7 @@ static void what_is_just_right_is_accepted(void **state)
 static void a_job_is_due_when_it_is_inserted(void **state)
 {
     struct store *s = *state;
-    struct job_new job = job_plain();
+    struct pawl_job_new job = job_plain();
 
     testdb_exec(&s->db, "BEGIN; SELECT pg_sleep(0.01)");
     testdb_exec(&s->db, "INSERT INTO pawl.job (queue, kind, payload) VALUES ('q', 'k', '')");
@@ -356,9 +356,8 @@ static void a_job_is_due_when_it_is_inserted(void **state)
     PQclear(run(s, STMT(job_enqueue)));
     job_enqueue_same_bind(begin(s), &job, 1);
     PQclear(run(s, STMT(job_enqueue_same)));
-    job.unique_scope = "kind";
-    job_enqueue_rich_bind(begin(s), &job, 1);
-    PQclear(run(s, STMT(job_enqueue_rich)));
+    job_enqueue_options_bind(begin(s), &job, 1);
+    PQclear(run(s, STMT(job_enqueue_options)));
     assert_int_equal(count_of(s, "pawl.job WHERE due_at > now() + interval '9 ms'"), 11);
     testdb_exec(&s->db, "COMMIT");
     assert_int_equal(count_of(s, "pawl.job WHERE due_at <= now()"), 11);

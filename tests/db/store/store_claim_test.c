@@ -7,7 +7,7 @@
 static void ids_come_in_the_order_of_the_input(void **state)
 {
     struct store *s = *state;
-    struct job_new jobs[JOBS_MAX];
+    struct pawl_job_new jobs[JOBS_MAX];
     int64_t ids[JOBS_MAX];
 
     for (size_t i = 0; i < JOBS_MAX; i++) {
@@ -29,12 +29,13 @@ static void ids_come_in_the_order_of_the_input(void **state)
 static void a_job_is_stored_as_given(void **state)
 {
     struct store *s = *state;
-    struct job_new job = job_plain();
+    struct pawl_job_new job = job_plain();
     int64_t id;
 
     job.queue = "a/b:c.d-e";
     job.kind = "käse";
-    job.payload = (struct bytes){"a\0b\xff", 4};
+    job.payload = "a\0b\xff";
+    job.payload_len = 4;
     job.priority = 9;
     job.max_attempts = 1000;
     job.timeout_ms = 1500;
@@ -47,7 +48,8 @@ static void a_job_is_stored_as_given(void **state)
                               " AND due_at BETWEEN created_at AND clock_timestamp()"
                               " AND created_at > now() - interval '1 min'"),
                      1);
-    job.payload = (struct bytes){"", 0};
+    job.payload = "";
+    job.payload_len = 0;
     job.timeout_ms = 0;
     enqueue(s, &job, 1, &id);
     assert_int_equal(count_of(s, "pawl.job WHERE payload = '' AND timeout_ms IS NULL"), 1);
@@ -56,7 +58,7 @@ static void a_job_is_stored_as_given(void **state)
 static void due_times_are_the_databases(void **state)
 {
     struct store *s = *state;
-    struct job_new jobs[2] = {job_plain(), job_plain()};
+    struct pawl_job_new jobs[2] = {job_plain(), job_plain()};
     int64_t ids[2];
 
     jobs[0].delay_ms = 90000;
@@ -75,8 +77,8 @@ static void what_is_out_of_bounds_is_refused(void **state)
 {
     struct store *s = *state;
     char name[130];
-    struct job_new good = job_plain();
-    struct job_new bad[8];
+    struct pawl_job_new good = job_plain();
+    struct pawl_job_new bad[8];
 
     memset(name, 'x', 129);
     name[129] = '\0';
@@ -91,13 +93,13 @@ static void what_is_out_of_bounds_is_refused(void **state)
     bad[6].kind = name;
     bad[7].queue = name;
     for (size_t i = 0; i < 8; i++) {
-        struct job_new two[2] = {good, bad[i]};
+        struct pawl_job_new two[2] = {good, bad[i]};
 
         job_enqueue_bind(begin(s), two, 2);
         assert_refused(s, STMT(job_enqueue), "23514");
     }
     bad[0] = good;
-    bad[0].payload.data = NULL;
+    bad[0].payload = NULL;
     job_enqueue_bind(begin(s), bad, 1);
     assert_refused(s, STMT(job_enqueue), "23502");
     assert_int_equal(count_of(s, "pawl.job"), 0); /* all or nothing */
@@ -107,13 +109,14 @@ static void a_payload_over_the_limit_is_refused(void **state)
 {
     struct store *s = *state;
     char *payload = calloc(1, PAWL_PAYLOAD_MAX + 1);
-    struct job_new job = job_plain();
+    struct pawl_job_new job = job_plain();
     int64_t id;
 
     assert_non_null(payload);
-    job.payload = (struct bytes){payload, PAWL_PAYLOAD_MAX};
+    job.payload = payload;
+    job.payload_len = PAWL_PAYLOAD_MAX;
     enqueue(s, &job, 1, &id);
-    job.payload.len++;
+    job.payload_len++;
     job_enqueue_bind(begin(s), &job, 1);
     assert_refused(s, STMT(job_enqueue), "23514");
     free(payload);

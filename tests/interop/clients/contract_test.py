@@ -60,6 +60,13 @@ def test_python():
             ), f'{message.name}.{field.name} is missing in pawl_pb2.pyi: {HINT}'
 
 
+def test_new_job():
+    """what the clients know about a new job is made of the contract"""
+    done = subprocess.run([sys.executable, os.path.join(ROOT, 'clients', 'make-new-job.py'), '--check'],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_wheel():
     """a wheel of the Python client holds its modules, messages and types"""
     for module in ('pip', 'setuptools', 'wheel'):
