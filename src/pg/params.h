@@ -18,7 +18,7 @@
 #include "base/arena.h"
 #include "base/rand.h"
 
-#define PARAMS_MAX 24
+#define PARAMS_MAX 32
 
 struct params {
     struct arena *arena; /* borrowed */
