@@ -41,27 +41,21 @@ void coordinator_on_started(void *data, struct run *run)
     if (run->job.timeout_ms > 0)
         slot->started_us = clock_mono_us(c->options.clock);
     slot->told = slot->overran = false; /* a machine comes by more than once */
-    c->short_ms = 0;
     if (c->options.started != NULL)
         c->options.started(c->options.data, &run->job);
 }
 
-/* This process lacks what a start needs, which is no fault of the job's: it goes back with its attempt, and so do those
- * behind it, for others to run. Nothing is claimed for a while. */
-static void be_short(struct coordinator *c, struct slot *slot, struct pawl_err *err)
+/* This process lacks what a start needs: the job goes back with its attempt, and so do those behind
+ * it, for others to run. Nothing is claimed for a while. */
+static void be_short(struct coordinator *c, struct slot *slot)
 {
-    if (c->short_ms == 0) { /* else it was said */
-        err_hint(err, HANDS_SHORT_HINT);
-        log_error_err(c->options.log,
-                      "job_run",
-                      err,
-                      LOG_INT("job", slot->run.job.id),
-                      LOG_STR("then", "jobs are given back until one can be started"));
-    }
-    c->short_ms = c->short_ms == 0                       ? CLAIM_ERROR_MIN_MS
-                  : c->short_ms * 2 < CLAIM_ERROR_MAX_MS ? c->short_ms * 2
-                                                         : CLAIM_ERROR_MAX_MS;
-    uv_timer_start(&c->backoff_timer, on_backoff_over, (uint64_t)c->short_ms, 0);
+    int64_t ms = CLAIM_ERROR_MIN_MS;
+
+    for (unsigned i = 1; i < c->slots.n_short && ms < CLAIM_ERROR_MAX_MS; i++)
+        ms *= 2;
+    if (ms > CLAIM_ERROR_MAX_MS)
+        ms = CLAIM_ERROR_MAX_MS;
+    uv_timer_start(&c->backoff_timer, on_backoff_over, (uint64_t)ms, 0);
     coordinator_release(c, slot);
     coordinator_release_buffered(c);
 }
@@ -72,7 +66,7 @@ bool coordinator_on_not_started(void *data, struct run *run, struct pawl_err *er
     struct slot *slot = slot_of_run(run);
 
     if (hands_are_short(err)) {
-        be_short(c, slot, err);
+        be_short(c, slot);
         return false;
     }
     log_error_err(c->options.log, "job_run", err, LOG_INT("job", run->job.id));

@@ -11,7 +11,7 @@
 #include "store/statements.h"
 #include "store/worker.h"
 
-#define GOODBYE_MS       2000 /* for the worker's last statement; the row goes by itself after a day */
+#define GOODBYE_MS       2000 /* for the worker's last statement: its row goes after a day */
 #define SWEEPS_PER_LEASE 2
 
 static void on_worker_started(void *data, const struct batch_end *end)
@@ -222,6 +222,20 @@ static void init_parts(struct coordinator *c)
         conn_listen(c->claim_conn, STMT(listen));
 }
 
+/* What was made of it before memory ran out. */
+static void give_up(struct coordinator *c)
+{
+    struct conn *conns[] = {c->settle_conn, c->claim_conn, c->upkeep_conn, c->care_conn};
+
+    for (size_t i = 0; i < sizeof(conns) / sizeof(*conns); i++) {
+        if (conns[i] != NULL)
+            conn_close(conns[i], NULL, NULL);
+    }
+    primary_deinit(&c->primary);
+    free(c->scans);
+    free(c);
+}
+
 struct coordinator *
 coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, struct pawl_err *err)
 {
@@ -249,19 +263,8 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
     }
     if (c == NULL || c->settle_conn == NULL || c->claim_conn == NULL || c->upkeep_conn == NULL ||
         c->care_conn == NULL || c->scans == NULL) {
-        if (c != NULL && c->settle_conn != NULL)
-            conn_close(c->settle_conn, NULL, NULL);
-        if (c != NULL && c->claim_conn != NULL)
-            conn_close(c->claim_conn, NULL, NULL);
-        if (c != NULL && c->upkeep_conn != NULL)
-            conn_close(c->upkeep_conn, NULL, NULL);
-        if (c != NULL && c->care_conn != NULL)
-            conn_close(c->care_conn, NULL, NULL);
-        if (c != NULL) {
-            primary_deinit(&c->primary);
-            free(c->scans);
-        }
-        free(c);
+        if (c != NULL)
+            give_up(c);
         err_set(err, PAWL_ENOMEM, "out of memory");
         return NULL;
     }
@@ -332,17 +335,11 @@ static void on_handle_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
-static void close_timer(struct coordinator *c, uv_timer_t *timer)
+static void close_handle(struct coordinator *c, uv_handle_t *handle)
 {
-    timer->data = c; /* whatever part it belonged to */
+    handle->data = c; /* whatever part it belonged to */
     c->n_closing++;
-    uv_close((uv_handle_t *)timer, on_handle_closed);
-}
-
-static void close_turn(struct coordinator *c)
-{
-    c->n_closing++;
-    uv_close((uv_handle_t *)&c->turn, on_handle_closed);
+    uv_close(handle, on_handle_closed);
 }
 
 static size_t jobs_here(const struct coordinator *c)
@@ -366,28 +363,32 @@ static void close_all(struct coordinator *c)
                  LOG_INT("unsettled", coordinator_unsettled(c)),
                  LOG_INT("locked", c->slots.n[SLOT_ASIDE]), /* of these, by other transactions */
                  LOG_STR("then", "another worker gets them when their lease is over"));
-    close_timer(c, &c->backoff_timer);
-    close_timer(c, &c->held_timer);
-    close_timer(c, &c->waker.timer);
-    close_timer(c, &c->slots.drain);
-    close_timer(c, &c->settle.retry);
-    close_timer(c, &c->settle.look);
-    close_timer(c, &c->notes.timer);
-    close_timer(c, &c->lease.timer);
-    close_timer(c, &c->pulse.timer);
-    close_timer(c, &c->sweeper.sweep_timer);
-    close_timer(c, &c->sweeper.history_timer);
-    close_timer(c, &c->sweeper.mend_timer);
-    close_timer(c, &c->marks.timer);
-    close_timer(c, &c->vacuum.timer);
-    close_turn(c);
+    uv_timer_t *timers[] = {
+        &c->backoff_timer,
+        &c->held_timer,
+        &c->waker.timer,
+        &c->slots.drain,
+        &c->settle.retry,
+        &c->settle.look,
+        &c->notes.timer,
+        &c->lease.timer,
+        &c->pulse.timer,
+        &c->sweeper.sweep_timer,
+        &c->sweeper.history_timer,
+        &c->sweeper.mend_timer,
+        &c->marks.timer,
+        &c->vacuum.timer,
+    };
+    struct conn *conns[] = {c->care_conn, c->upkeep_conn, c->claim_conn, c->settle_conn};
+
+    for (size_t i = 0; i < sizeof(timers) / sizeof(*timers); i++)
+        close_handle(c, (uv_handle_t *)timers[i]);
+    close_handle(c, (uv_handle_t *)&c->turn);
     sweep_stop(&c->sweeper.sweep);
     vacuum_stop(&c->vacuum);
-    c->n_closing += 4;
-    conn_close(c->care_conn, on_conn_closed, c);
-    conn_close(c->upkeep_conn, on_conn_closed, c);
-    conn_close(c->claim_conn, on_conn_closed, c);
-    conn_close(c->settle_conn, on_conn_closed, c);
+    c->n_closing += sizeof(conns) / sizeof(*conns);
+    for (size_t i = 0; i < sizeof(conns) / sizeof(*conns); i++)
+        conn_close(conns[i], on_conn_closed, c);
 }
 
 static void on_goodbye(void *data, const struct batch_end *end)

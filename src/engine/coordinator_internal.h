@@ -111,7 +111,6 @@ struct coordinator {
     size_t kinds_size;
     bool idle; /* all queues are empty and the waker knows */
     int64_t backoff_ms;
-    int64_t short_ms; /* the last pause because nothing could be started; 0: something was */
     /* Runs after a claim that failed, or a start that this process is too short of something for. */
     uv_timer_t backoff_timer;
     /* Runs while a queue is not asked because a job of it cannot be claimed. */
@@ -135,7 +134,8 @@ static inline bool claiming_from(const struct coordinator *c, size_t queue)
     return c->claiming.claim != NULL && c->claiming.queue == queue;
 }
 
-/* Somebody says that there is work in the queue: the answer that is on its way may not know of it. */
+/* Somebody says that there is work in the queue: the answer that is on its way may not know of it.
+ */
 static inline void claiming_call(struct coordinator *c, size_t queue)
 {
     c->claiming.called |= claiming_from(c, queue);

@@ -46,6 +46,8 @@ static size_t outcome_bytes(const struct outcome *outcome)
 
 /* ---- carriers */
 
+typedef void (*row_fn)(const PGresult *r, int row, struct job_settled *ret_settled);
+
 /* How outcomes of one sort are sent, and what their answer means. */
 struct carrier {
     enum stmt_id stmt;
@@ -58,9 +60,9 @@ struct carrier {
                  const char *worker,
                  const struct uuid *ended,
                  size_t n_ended);
-    void (*read)(struct settle *settle, struct cargo *cargo, const PGresult *r);
-    bool
-        ends_claims; /* those of which the last job is in the flush: the last such statement does */
+    void (*read)(struct settle *settle, struct cargo *cargo, const PGresult *r, row_fn row);
+    row_fn row;
+    bool ends_claims; /* of which no job is left: the last statement that can does */
     bool sends_again; /* what the answer does not name may have moved: job_settle knows */
 };
 
@@ -103,6 +105,16 @@ on_settled(struct settle *settle, struct cargo *cargo, const struct job_settled 
         settle, item, settled->state != NULL ? settled->state : state_after(&(*item)->outcome));
 }
 
+static void read_rows(struct settle *settle, struct cargo *cargo, const PGresult *r, row_fn row_of)
+{
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct job_settled settled;
+
+        row_of(r, row, &settled);
+        on_settled(settle, cargo, &settled);
+    }
+}
+
 static bool takes_any(const struct slot *slot)
 {
     (void)slot;
@@ -122,16 +134,6 @@ static void arrange_any(struct settle *settle, struct cargo *cargo)
             continue;
         cargo->items[i] = cargo->items[n_ends];
         cargo->items[n_ends++] = item;
-    }
-}
-
-static void read_any(struct settle *settle, struct cargo *cargo, const PGresult *r)
-{
-    for (int row = 0; row < PQntuples(r); row++) {
-        struct job_settled settled;
-
-        job_settle_row(r, row, &settled);
-        on_settled(settle, cargo, &settled);
     }
 }
 
@@ -156,16 +158,6 @@ static void bind_next(struct params *params,
     (void)ended;
     (void)n_ended;
     job_settle_next_bind(params, items, n);
-}
-
-static void read_next(struct settle *settle, struct cargo *cargo, const PGresult *r)
-{
-    for (int row = 0; row < PQntuples(r); row++) {
-        struct job_settled settled;
-
-        job_settle_next_row(r, row, &settled);
-        on_settled(settle, cargo, &settled);
-    }
 }
 
 /* Its end concerns nobody else, and its row is where the claim left it. */
@@ -227,10 +219,11 @@ static void arrange_done(struct settle *settle, struct cargo *cargo)
 }
 
 /* In the order of their ids: the database answers in that of their rows. */
-static void read_done(struct settle *settle, struct cargo *cargo, const PGresult *r)
+static void read_done(struct settle *settle, struct cargo *cargo, const PGresult *r, row_fn unused)
 {
     bool done[SETTLE_BATCH_MAX] __attribute__((uninitialized));
 
+    (void)unused;
     memset(done, false, cargo->n * sizeof(*done));
     for (int row = 0; row < PQntuples(r); row++)
         done[job_settle_done_row(r, row, settle->done_ids, cargo->n)] = true;
@@ -240,19 +233,21 @@ static void read_done(struct settle *settle, struct cargo *cargo, const PGresult
     }
 }
 
-/* CARRIER_DONE is the last because it alone may leave jobs to the next flush, and does not end their
- * claims then. */
+/* CARRIER_DONE is the last because it alone may leave jobs to the next flush, and does not end
+ * their claims then. */
 static const struct carrier carriers[SETTLE_CARRIERS] = {
     [CARRIER_ANY] = {.stmt = STMT_job_settle,
                      .takes = takes_any,
                      .arrange = arrange_any,
                      .bind = job_settle_bind,
-                     .read = read_any,
+                     .read = read_rows,
+                     .row = job_settle_row,
                      .ends_claims = true},
     [CARRIER_NEXT] = {.stmt = STMT_job_settle_next,
                       .takes = takes_next,
                       .bind = bind_next,
-                      .read = read_next,
+                      .read = read_rows,
+                      .row = job_settle_next_row,
                       .sends_again = true},
     [CARRIER_DONE] = {.stmt = STMT_job_settle_done,
                       .takes = takes_done,
@@ -308,8 +303,8 @@ static void gather(struct settle *settle)
     }
 }
 
-/* A flush that had no effect, or none that we know of: everything waits again, first in line, in the
- * order in which it waited before. */
+/* A flush that had no effect, or none that we know of: everything waits again, first in line, in
+ * the order in which it waited before. */
 static void ungather(struct settle *settle, bool again)
 {
     struct list *flying = &settle->options.slots->at[SLOT_FLYING];
@@ -352,7 +347,8 @@ static void on_answers(struct settle *settle, const struct batch_end *end)
 {
     for (size_t i = SETTLE_CARRIERS; i-- > 0;) {
         if (settle->cargo[i].n > 0)
-            carriers[i].read(settle, &settle->cargo[i], end->results[settle->cargo[i].answer]);
+            carriers[i].read(
+                settle, &settle->cargo[i], end->results[settle->cargo[i].answer], carriers[i].row);
     }
     for (size_t i = SETTLE_CARRIERS; i-- > 0;)
         on_missing(settle, &carriers[i], &settle->cargo[i]);
@@ -489,8 +485,8 @@ static bool fill_park(struct settle *settle, struct batch *batch, const struct s
     return params != NULL;
 }
 
-/* One statement for each carrier that has something to carry. Claims end with the last of them, when
- * all their jobs are gone. */
+/* One statement for each carrier that has something to carry. Claims end with the last of them,
+ * when all their jobs are gone. */
 static bool fill_carriers(struct settle *settle, struct batch *batch)
 {
     struct params *params[SETTLE_CARRIERS];

@@ -4,9 +4,9 @@
  * share a commit, and a single one never waits.
  *
  * What is conserved: every slot that is put into SLOT_WAITING comes back through `settled` (or, a
- * machine that goes on here, `went_on`) exactly once: with the state the database gave the job, or with NULL when its token was stale. A settle whose commit
- * is unknown is sent again with the same tokens; the guard in the statements makes that one effect.
- * Coordinator's thread only.
+ * machine that goes on here, `went_on`) exactly once: with the state the database gave the job, or
+ * with NULL when its token was stale. A settle whose commit is unknown is sent again with the same
+ * tokens; the guard in the statements makes that one effect. Coordinator's thread only.
  */
 #ifndef ENGINE_SETTLE_H
 #define ENGINE_SETTLE_H

@@ -1,7 +1,7 @@
 /*
- * settle_riders: what goes with a settle in its transaction, before and after it, for jobs that have
- * children or a lane. Flushes without such jobs carry none of it. flying: the slots of the flush, n of
- * them. Coordinator's thread only.
+ * settle_riders: what goes with a settle in its transaction, before and after it, for jobs that
+ * have children or a lane. Flushes without such jobs carry none of it. flying: the slots of the
+ * flush, n of them. Coordinator's thread only.
  */
 #ifndef ENGINE_SETTLE_RIDERS_H
 #define ENGINE_SETTLE_RIDERS_H

@@ -89,8 +89,9 @@ struct slot_machine {
 
 struct claim *claim_new(const struct job_claim *asked) MUST_CHECK;
 
-/* Takes the result and makes a slot for each of its rows, the most urgent first. Those that are behind
- * another of their lane are put there. PAWL_ENOMEM: then the result is still the caller's. */
+/* Takes the result and makes a slot for each of its rows, the most urgent first. Those that are
+ * behind another of their lane are put there. PAWL_ENOMEM: then the result is still the caller's.
+ */
 int claim_fill(struct claim *claim, PGresult *result, struct slots *slots) MUST_CHECK;
 /* The same for rows of job_held: jobs of any claims and queues, a slot for each row in its order. */
 int claim_fill_held(struct claim *claim, PGresult *result) MUST_CHECK;
@@ -102,7 +103,8 @@ void slot_move_first(struct slots *slots, struct slot *slot, enum slot_place to)
 /* Whether its settle keeps the claim, and it goes on here. */
 void slot_set_sticky(struct slots *slots, struct slot *slot, bool sticky);
 
-/* Takes copies of what the outcome points to. Out of memory turns it into a retry without a text. */
+/* Takes copies of what the outcome points to. Out of memory turns it into a retry without a text.
+ */
 void slot_finish(struct slot *slot, const struct outcome *outcome);
 /* Its `next` is committed: run.job is at the next step now, and nothing is left of the outcome.
  * PAWL_ENOMEM: it stays as it is. */

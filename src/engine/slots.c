@@ -44,23 +44,40 @@ void slots_init(struct slots *slots, const struct slots_options *options)
     slots->drain.data = slots;
 }
 
+/* What a start needs is missing, which is no fault of the job's. */
+static void be_short(struct slots *slots, const struct run *run, struct pawl_err *err)
+{
+    if (slots->n_short++ > 0)
+        return; /* it was said */
+    err_hint(err, HANDS_SHORT_HINT);
+    log_error_err(slots->options.log,
+                  "job_run",
+                  err,
+                  LOG_INT("job", run->job.id),
+                  LOG_STR("then", "jobs are given back until one can be started"));
+}
+
 void slots_dispatch(struct slots *slots, size_t most)
 {
     struct hands *hands = slots->options.hands;
     struct list *buffered = &slots->at[SLOT_BUFFERED];
+    struct pawl_err err = {0}; /* once for all: large, and filled in only where a start fails */
     bool any = false;
     bool more = true;
 
     while (more && slots->n[SLOT_RUNNING] < most && !list_empty(buffered)) {
         struct run *run = run_of_link(buffered->next);
-        struct pawl_err err; /* not cleared for every job: the hands fill it in when they fail */
 
         any = true;
         slots_move(slots, run, SLOT_RUNNING);
-        if (hands->ops->run(hands, run, &err) == 0)
+        if (hands->ops->run(hands, run, &err) == 0) {
+            slots->n_short = 0;
             slots->options.started(slots->options.data, run);
-        else
-            more = slots->options.not_started(slots->options.data, run, &err);
+            continue;
+        }
+        if (hands_are_short(&err))
+            be_short(slots, run, &err);
+        more = slots->options.not_started(slots->options.data, run, &err);
     }
     if (any && hands->ops->flush != NULL)
         hands->ops->flush(hands);

@@ -1,9 +1,10 @@
 /*
- * slots: the jobs that are in this process, and where each of them is. Both that give a worker its jobs keep them here, the
- * coordinator (from a database) and the remote (from a server): places, handing out and draining are the same for both.
+ * slots: the jobs that are in this process, and where each of them is. Both that give a worker its
+ * jobs keep them here, the coordinator (from a database) and the remote (from a server): places,
+ * handing out and draining are the same for both.
  *
- * Every job is in exactly one place (enum slot_place in engine/hands.h); slots_put() alone changes it, keeps the numbers, and
- * aborts on a move that slots_allowed does not name. Loop's thread only.
+ * Every job is in exactly one place (enum slot_place in engine/hands.h); slots_put() alone changes
+ * it, keeps the numbers, and aborts on a move that slots_allowed does not name. Loop's thread only.
  */
 #ifndef ENGINE_SLOTS_H
 #define ENGINE_SLOTS_H
@@ -24,7 +25,8 @@ struct slots_options {
     struct log *log;
     /* The hands took the run. */
     void (*started)(void *data, struct run *run);
-    /* They did not, and it is in SLOT_RUNNING still: the callee moves it. False: nothing more is handed out for now. */
+    /* They did not, and it is in SLOT_RUNNING still: the callee moves it. False: nothing more is
+     * handed out for now. */
     bool (*not_started)(void *data, struct run *run, struct pawl_err *err);
     /* What was told to end at the end of a drain, or its outcome, takes too long. */
     void (*late)(void *data);
@@ -35,6 +37,7 @@ struct slots {
     struct slots_options options;
     struct list at[SLOT_PLACES]; /* by place, first in line first; none for SLOT_FREE */
     size_t n[SLOT_PLACES];       /* in each place; nothing is counted for SLOT_FREE */
+    unsigned n_short; /* starts in a row that this process was too short of something for */
     size_t n_sticky;  /* engine/slot.h: machines whose outcome is sent, and that come back */
     uv_timer_t drain; /* closed by the owner's uv_close */
 };
@@ -83,7 +86,8 @@ void slots_recall(struct slots *slots);
 /* Tells everything that runs to end. */
 void slots_end_running(struct slots *slots);
 
-/* Nothing new comes any more: what runs has drain_ms, then it is told to end, and if that takes too long `late` is called. */
+/* Nothing new comes any more: what runs has drain_ms, then it is told to end, and if that takes too
+ * long `late` is called. */
 void slots_drain(struct slots *slots, int64_t drain_ms);
 
 #endif

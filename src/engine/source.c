@@ -121,7 +121,8 @@ struct run *coordinator_adopted(struct claim *claim, size_t i)
     return &claim->slots[i].run;
 }
 
-/* Its claim may have no job left now. No settle ends it then: nothing renews it, and a sweep finds it empty. */
+/* Its claim may have no job left now. No settle ends it then: nothing renews it, and a sweep finds
+ * it empty. */
 void coordinator_let_go(struct coordinator *c, struct run *run)
 {
     coordinator_forget(c, slot_of_run(run));

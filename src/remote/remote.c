@@ -192,12 +192,11 @@ static void close_all(struct remote *r)
                  LOG_INT("left", r->left),
                  LOG_INT("running", r->slots.n[SLOT_RUNNING]),
                  LOG_STR("then", "another worker gets them when their lease is over"));
+    uv_timer_t *timers[] = {&r->beat, &r->slots.drain, &r->again, &r->resend, &r->rest};
+
+    for (size_t i = 0; i < sizeof(timers) / sizeof(*timers); i++)
+        close_handle(r, (uv_handle_t *)timers[i]);
     close_handle(r, (uv_handle_t *)&r->turn);
-    close_handle(r, (uv_handle_t *)&r->beat);
-    close_handle(r, (uv_handle_t *)&r->slots.drain);
-    close_handle(r, (uv_handle_t *)&r->again);
-    close_handle(r, (uv_handle_t *)&r->resend);
-    close_handle(r, (uv_handle_t *)&r->rest);
     r->n_closing++;
     channel_close(r->channel, on_channel_closed, r);
     r->channel = NULL;

@@ -1,8 +1,9 @@
 /*
- * remote_internal: what remote.c (its life), stream.c (what comes), report.c (what goes) and beat.c (leases) share.
+ * remote_internal: what remote.c (its life), stream.c (what comes), report.c (what goes) and beat.c
+ * (leases) share.
  *
- * A slot is a job that is here. Where it may be, and how it moves: engine/slots.h. Those whose outcome is on the wire are in
- * line in their flight.
+ * A slot is a job that is here. Where it may be, and how it moves: engine/slots.h. Those whose
+ * outcome is on the wire are in line in their flight.
  */
 #ifndef REMOTE_REMOTE_INTERNAL_H
 #define REMOTE_REMOTE_INTERNAL_H
@@ -74,10 +75,9 @@ struct remote {
 
     uv_prepare_t turn;
     uv_timer_t beat;
-    uv_timer_t again;     /* the stream, after it was refused */
-    uv_timer_t resend;    /* reports, likewise */
-    uv_timer_t rest;      /* nothing is started while it runs */
-    unsigned short_times; /* in a row that this process was too short of something to start a job */
+    uv_timer_t again;  /* the stream, after it was refused */
+    uv_timer_t resend; /* reports, likewise */
+    uv_timer_t rest;   /* nothing is started while it runs */
     size_t n_closing;
     struct remote_stats stats;
 };
@@ -126,7 +126,8 @@ Pawl__V1__RunningJob **remote_running_jobs(struct remote *r, size_t *ret_n);
 
 /* report.c */
 void remote_on_finished(void *data, struct run *run, const struct outcome *outcome);
-/* Its outcome, of which copies are taken, is to be reported. Without memory it is a retry without a text. */
+/* Its outcome, of which copies are taken, is to be reported. Without memory it is a retry without a
+ * text. */
 void remote_report(struct remote *r, struct remote_slot *slot, const struct outcome *outcome);
 /* It is nobody's here any more. */
 void remote_forget(struct remote *r, struct remote_slot *slot);

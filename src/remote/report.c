@@ -1,8 +1,8 @@
 /*
- * report: outcomes on their way to the server. Those that come while a report is under way go together in the next one; so
- * one call carries as many as the server settles at a time. Conserved: a slot waits or is in one flight
- * until the server has answered for it, or its lease is given up; a report that may or may not have counted is sent again,
- * which its token makes safe.
+ * report: outcomes on their way to the server. Those that come while a report is under way go
+ * together in the next one; so one call carries as many as the server settles at a time. Conserved:
+ * a slot waits or is in one flight until the server has answered for it, or its lease is given up;
+ * a report that may or may not have counted is sent again, which its token makes safe.
  */
 #include <string.h>
 

@@ -122,19 +122,11 @@ static void on_rested(uv_timer_t *timer)
 
 /* This process lacks what a start needs, which is no fault of the job's. It is tried again in a moment: given back at once, it
  * would come back at once. What still cannot be started then goes back with its attempt, for others to run. */
-static void be_short(struct remote *r, struct run *run, struct pawl_err *err)
+static void be_short(struct remote *r, struct run *run)
 {
-    if (r->short_times == 0) { /* else it was said */
-        err_hint(err, HANDS_SHORT_HINT);
-        log_error_err(r->options.log,
-                      "job_run",
-                      err,
-                      LOG_INT("job", run->job.id),
-                      LOG_STR("then", "jobs are given back until one can be started"));
-    }
     slots_put(&r->slots, run, SLOT_BUFFERED, &r->slots.at[SLOT_BUFFERED], true);
-    uv_timer_start(&r->rest, on_rested, remote_backoff_ms(r->short_times), 0);
-    if (++r->short_times > SHORT_MAX)
+    uv_timer_start(&r->rest, on_rested, remote_backoff_ms(r->slots.n_short - 1), 0);
+    if (r->slots.n_short > SHORT_MAX)
         remote_release_buffered(r);
 }
 
@@ -142,7 +134,6 @@ void remote_on_started(void *data, struct run *run)
 {
     struct remote *r = data;
 
-    r->short_times = 0;
     if (r->options.started != NULL)
         r->options.started(r->options.data, &run->job);
 }
@@ -153,7 +144,7 @@ bool remote_on_not_started(void *data, struct run *run, struct pawl_err *err)
     struct outcome outcome = {.kind = OUTCOME_RETRY, .error = err->message, .delay_ms = -1};
 
     if (hands_are_short(err)) {
-        be_short(r, run, err);
+        be_short(r, run);
         return false;
     }
     remote_on_finished(r, run, &outcome);

@@ -199,7 +199,8 @@ struct job_settled {
 };
 
 /* Any outcomes. `items` points to pointers, because outcomes live in their runs; those with which
- * machines go on (NEXT, AWAIT, SPAWN, WAIT_ON) come behind the others. An item that no row names was stale. */
+ * machines go on (NEXT, AWAIT, SPAWN, WAIT_ON) come behind the others. An item that no row names
+ * was stale. */
 void job_settle_bind(struct params *p,
                      const struct job_settle *const *items,
                      size_t n,
@@ -225,8 +226,9 @@ void job_park_bind(struct params *p,
 void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
 void job_settle_next_row(const PGresult *r, int row, struct job_settled *ret_settled);
 
-/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice, of
- * jobs whose tid is known and whose end concerns nobody else: no machines, children or jobs with options. */
+/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice,
+ * of jobs whose tid is known and whose end concerns nobody else: no machines, children or jobs with
+ * options. */
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,

@@ -1,4 +1,5 @@
-/* job_step: how machines go on: their half of job_settle, job_settle_next, and what a claim says of them. */
+/* job_step: how machines go on: their half of job_settle, job_settle_next, and what a claim says of
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

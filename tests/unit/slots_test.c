@@ -1,4 +1,5 @@
-/* slots: every place that a job may be in, every move between them, and that all others end the process. */
+/* slots: every place that a job may be in, every move between them, and that all others end the
+ * process. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
