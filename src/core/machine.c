@@ -68,6 +68,8 @@ struct going_on *going_on_copy(const struct going_on *on)
 
 void outcome_clear(struct outcome *copy)
 {
+    if (copy->result == NULL && copy->error == NULL && copy->on == NULL)
+        return; /* most have nothing, and this is run twice for every job */
     free((char *)(uintptr_t)copy->result); /* ours: outcome_copy allocated them */
     free((char *)(uintptr_t)copy->error);
     free((struct going_on *)(uintptr_t)copy->on);

@@ -16,12 +16,8 @@ static bool may_go_on(const struct coordinator *c, const struct slot *slot)
            coordinator_may_start(c, slot);
 }
 
-void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
+static void pass(struct coordinator *c, struct group *group)
 {
-    struct group *group = slot->group;
-
-    if (group == NULL || group->ahead != slot)
-        return;
     group->ahead = NULL;
     while (!list_empty(&group->behind)) {
         struct slot *next = slot_of_link(group->behind.next);
@@ -34,6 +30,12 @@ void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
             return;
         }
     }
+}
+
+void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
+{
+    if (slot->group != NULL && slot->group->ahead == slot)
+        pass(c, slot->group);
 }
 
 void coordinator_release(struct coordinator *c, struct slot *slot)
