@@ -1,9 +1,9 @@
 -- Purpose: the commonest way for a machine to go on: the next step, at once, in the worker that has it and under its claim. The
---          same as job_settle_step with `next` and sticky, of machines in their first attempt that waited for nothing.
+--          same as job_settle with `next` and sticky, of machines in their first attempt that waited for nothing.
 -- Parameters: $1 int8[] ids, $2 uuid[] tokens, $3 tid[] where the rows are, $4 text[] steps to go on with, $5 bytea[] states
 --             (NULL: as it is), $6 text[] lines for the timelines, without the time
 -- Rows: n int8: the position in the input, from 1, of each that went on; cancelled bool: its end was asked for; tid tid: where
---       its row is, as before. The others were stale, or their row has moved: job_settle_step finds these by their ids
+--       its row is, as before. The others were stale, or their row has moved: job_settle finds these by their ids
 -- Locks: the jobs
 -- Index: the jobs by ctid; machine_pkey
 -- Roles: worker

@@ -89,7 +89,7 @@ struct job {
     struct uuid token; /* the fence: settles, heartbeats and releases carry it */
     const char *trace; /* NULL: none */
     const char *lane;  /* NULL: none */
-    uint64_t place;    /* where the claim left its row; 0: not known */
+    uint64_t tid;      /* where its row is, as the claim or its last step left it; 0: not known */
     bool is_machine;   /* it goes on in steps, or was sent a signal */
     bool is_child;     /* its parent's join counts its end */
     bool has_options;  /* a row of pawl.job_option goes with it */

@@ -1,6 +1,7 @@
 /* machine: copying and checking how a machine goes on. */
 #include "core/machine.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,47 @@ struct going_on *going_on_copy(const struct going_on *on)
     }
     copy->children = children;
     return copy;
+}
+
+void outcome_clear(struct outcome *copy)
+{
+    if (copy->result == NULL && copy->error == NULL && copy->on == NULL)
+        return; /* most have nothing, and this is run twice for every job */
+    free((char *)(uintptr_t)copy->result); /* ours: outcome_copy allocated them */
+    free((char *)(uintptr_t)copy->error);
+    free((struct going_on *)(uintptr_t)copy->on);
+    copy->result = NULL;
+    copy->error = NULL;
+    copy->on = NULL;
+}
+
+void outcome_copy(const struct outcome *outcome, struct outcome *ret_copy)
+{
+    struct outcome copy = *outcome;
+    bool failed = false;
+
+    if (outcome->result != NULL) {
+        /* One byte more, so that an empty result is not a missing one. */
+        char *result = malloc(outcome->result_len + 1);
+
+        if (result != NULL && outcome->result_len > 0)
+            memcpy(result, outcome->result, outcome->result_len);
+        copy.result = result;
+        failed |= result == NULL;
+    }
+    if (outcome->error != NULL) {
+        copy.error = strdup(outcome->error);
+        failed |= copy.error == NULL;
+    }
+    if (outcome->on != NULL) {
+        copy.on = going_on_copy(outcome->on);
+        failed |= copy.on == NULL;
+    }
+    if (failed) {
+        outcome_clear(&copy);
+        copy = (struct outcome){.kind = OUTCOME_RETRY, .delay_ms = -1, .run_us = outcome->run_us};
+    }
+    *ret_copy = copy;
 }
 
 /* Names with commas between them. */

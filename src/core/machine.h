@@ -54,6 +54,11 @@ struct going_on {
 /* A copy with all it points to in one piece of memory; free() it. NULL: out of memory. */
 struct going_on *going_on_copy(const struct going_on *on);
 
+/* A copy with all that it points to. Without memory for that the copy is a retry without a text. */
+void outcome_copy(const struct outcome *outcome, struct outcome *ret_copy);
+/* Frees what a copy points to. One that is all zero is allowed, and left behind. */
+void outcome_clear(struct outcome *copy);
+
 /* What a step may say; refuses with what is wrong. */
 int going_on_check(enum outcome_kind kind,
                    const struct going_on *on,

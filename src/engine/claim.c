@@ -33,85 +33,73 @@ void coordinator_back_off(struct coordinator *c)
     c->backoff_ms = c->backoff_ms * 2 < CLAIM_ERROR_MAX_MS ? c->backoff_ms * 2 : CLAIM_ERROR_MAX_MS;
 }
 
-/* This process lacks what a start needs, which is no fault of the job's: it goes back with its attempt, and so do those
- * behind it, for others to run. Nothing is claimed for a while. */
-static void be_short(struct coordinator *c, struct slot *slot, struct pawl_err *err)
+void coordinator_on_started(void *data, struct run *run)
 {
-    if (c->short_ms == 0) { /* else it was said */
-        err_hint(err, HANDS_SHORT_HINT);
-        log_error_err(c->options.log,
-                      "job_run",
-                      err,
-                      LOG_INT("job", slot->run.job.id),
-                      LOG_STR("then", "jobs are given back until one can be started"));
-    }
-    c->short_ms = c->short_ms == 0                       ? CLAIM_ERROR_MIN_MS
-                  : c->short_ms * 2 < CLAIM_ERROR_MAX_MS ? c->short_ms * 2
-                                                         : CLAIM_ERROR_MAX_MS;
-    uv_timer_start(&c->backoff_timer, on_backoff_over, (uint64_t)c->short_ms, 0);
-    coordinator_give_back(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
-    coordinator_pass_lane(c, slot);
+    struct coordinator *c = data;
+    struct slot *slot = slot_of_run(run);
+
+    if (run->job.timeout_ms > 0)
+        slot->started_us = clock_mono_us(c->options.clock);
+    slot->told = slot->overran = false; /* a machine comes by more than once */
+    if (c->options.started != NULL)
+        c->options.started(c->options.data, &run->job);
+}
+
+/* This process lacks what a start needs: the job goes back with its attempt, and so do those behind
+ * it, for others to run. Nothing is claimed for a while. */
+static void be_short(struct coordinator *c, struct slot *slot)
+{
+    int64_t ms = CLAIM_ERROR_MIN_MS;
+
+    for (unsigned i = 1; i < c->slots.n_short && ms < CLAIM_ERROR_MAX_MS; i++)
+        ms *= 2;
+    if (ms > CLAIM_ERROR_MAX_MS)
+        ms = CLAIM_ERROR_MAX_MS;
+    uv_timer_start(&c->backoff_timer, on_backoff_over, (uint64_t)ms, 0);
+    coordinator_release(c, slot);
     coordinator_release_buffered(c);
 }
 
-static void hand_out(struct coordinator *c, struct slot *slot)
+bool coordinator_on_not_started(void *data, struct run *run, struct pawl_err *err)
 {
-    struct pawl_err err = {0};
+    struct coordinator *c = data;
+    struct slot *slot = slot_of_run(run);
 
-    if (slot->run.job.timeout_ms > 0)
-        slot->started_us = clock_mono_us(c->options.clock);
-    slot->told = slot->overran = false; /* a machine comes by more than once */
-    list_remove(&slot->link);
-    c->n_buffered--;
-    list_push(&c->running, &slot->link);
-    c->n_running++;
-    if (c->options.hands->ops->run(c->options.hands, &slot->run, &err) == 0) {
-        c->short_ms = 0;
-        if (c->options.started != NULL)
-            c->options.started(c->options.data, &slot->run.job);
-        return;
+    if (hands_are_short(err)) {
+        be_short(c, slot);
+        return false;
     }
-    c->n_running--;
-    if (hands_are_short(&err)) {
-        be_short(c, slot, &err);
-        return;
-    }
-    log_error_err(c->options.log, "job_run", &err, LOG_INT("job", slot->run.job.id));
-    coordinator_give_back(
-        c, slot, &(struct outcome){.kind = OUTCOME_RETRY, .error = err.message, .delay_ms = -1});
+    log_error_err(c->options.log, "job_run", err, LOG_INT("job", run->job.id));
+    coordinator_settle(
+        c, slot, &(struct outcome){.kind = OUTCOME_RETRY, .error = err->message, .delay_ms = -1});
     coordinator_pass_lane(c, slot);
+    return true;
 }
 
 void coordinator_dispatch(struct coordinator *c)
 {
-    struct hands *hands = c->options.hands;
     size_t most = c->pulse.tuner.now;
-    bool any = false;
 
     /* Hands have their full number of threads whatever we allow: runs that waited in them would be
      * started beyond it. */
     if (most == c->pulse.tuner.options.max)
-        most += hands->queue_max;
-    while (c->state == COORDINATOR_WORKING && c->n_running < most && !list_empty(&c->buffered)) {
-        hand_out(c, slot_of_link(c->buffered.next));
-        any = true;
-    }
-    c->pulse.window.full |= c->n_running >= c->pulse.tuner.now;
-    if (any && hands->ops->flush != NULL)
-        hands->ops->flush(hands);
+        most += c->options.hands->queue_max;
+    if (c->state == COORDINATOR_WORKING)
+        slots_dispatch(&c->slots, most);
+    c->pulse.window.full |= c->slots.n[SLOT_RUNNING] >= c->pulse.tuner.now;
 }
 
 /* Which of the answers is that of the claim: the turn's comes before it. */
 static size_t claim_answer(const struct coordinator *c)
 {
-    return c->asking_turn ? 1 : 0;
+    return c->claiming.turn ? 1 : 0;
 }
 
 static int on_jobs(struct coordinator *c, struct claim *claim, const struct batch_end *end)
 {
     PGresult *r = batch_take_result(end, claim_answer(c));
 
-    if (claim_fill(claim, r) < 0) {
+    if (claim_fill(claim, r, &c->slots) < 0) {
         /* They stay claimed in our name until the lease runs out. */
         log_error(c->options.log,
                   "job_claim",
@@ -122,25 +110,22 @@ static int on_jobs(struct coordinator *c, struct claim *claim, const struct batc
         coordinator_back_off(c);
         return PAWL_ENOMEM;
     }
-    c->stats.claimed += claim->n_slots;
+    c->stats.claimed += claim->n_filled;
     lease_add(&c->lease, claim);
     for (size_t i = 0; i < claim->n_filled; i++) {
-        c->n_behind += !list_empty(&claim->slots[i].link);
-        if (c->asking_probe != NULL && breaker_room(&c->pulse.breakers, c->asking_probe) > 0)
-            claim->slots[i].probe = breaker_probe(c->asking_probe);
-        claim->slots[i].run.source = c->asking_queue;
+        if (c->claiming.probe != NULL && breaker_room(&c->pulse.breakers, c->claiming.probe) > 0)
+            claim->slots[i].probe = breaker_probe(c->claiming.probe);
+        claim->slots[i].run.source = c->claiming.queue;
     }
     for (size_t i = 0; i < claim->n_filled; i++) {
         struct slot *slot = &claim->slots[i];
 
-        if (!list_empty(&slot->link)) /* behind another, or seen to already */
+        if (slot->run.place != SLOT_FREE) /* behind another, or seen to already */
             continue;
-        if (coordinator_screen(c, slot)) {
+        if (coordinator_screen(c, slot))
             coordinator_pass_lane(c, slot);
-            continue;
-        }
-        list_push(&c->buffered, &slot->link);
-        c->n_buffered++;
+        else
+            slot_move(&c->slots, slot, SLOT_BUFFERED);
     }
     if (c->state == COORDINATOR_WORKING)
         waker_busy(&c->waker);
@@ -166,17 +151,17 @@ static void on_unconfirmed(struct coordinator *c, struct claim *claim, const str
         return;
     c->stats.claim_errors++;
     log_warn_err(
-        c->options.log, "job_claim", end->err, LOG_STR("queue", c->scans[c->asking_queue].queue));
+        c->options.log, "job_claim", end->err, LOG_STR("queue", c->scans[c->claiming.queue].queue));
     coordinator_back_off(c);
 }
 
 static void on_claimed(void *data, const struct batch_end *end)
 {
     struct coordinator *c = data;
-    struct claim *claim = c->asking;
-    struct scan *scan = &c->scans[c->asking_queue];
+    struct claim *claim = c->claiming.claim;
+    struct scan *scan = &c->scans[c->claiming.queue];
 
-    c->asking = NULL;
+    c->claiming.claim = NULL;
     if (end->verdict != PG_VERDICT_OK) {
         /* Otherwise, if it was committed, its lease runs out and the sweeper finds it. */
         if (end->unconfirmed)
@@ -192,7 +177,7 @@ static void on_claimed(void *data, const struct batch_end *end)
     int n = job_claim_count(r, &more);
 
     c->backoff_ms = 0;
-    if (c->asking_turn) {
+    if (c->claiming.turn) {
         bool in_time = claim_turn_row(end->results[0]);
 
         c->stats.missed_turns += !in_time;
@@ -203,19 +188,19 @@ static void on_claimed(void *data, const struct batch_end *end)
     c->stats.short_claims += n < claim->asked.limit;
     latency_add(&c->stats.claim, end->took_us);
     /* Probes are looked for from the beginning and leave the mark of the others alone. */
-    if (c->asking_probe != NULL) {
-        breaker_looked(c->asking_probe, n > 0, c->n_scans, clock_mono_us(c->options.clock));
+    if (c->claiming.probe != NULL) {
+        breaker_looked(c->claiming.probe, n > 0, c->n_scans, clock_mono_us(c->options.clock));
     } else {
         scan_claimed(scan,
                      r,
-                     c->asking_full,
+                     c->claiming.full,
                      claim->asked.limit,
                      end->took_us,
                      clock_mono_us(c->options.clock));
     }
     scan_succeeded(scan, COORDINATOR_CLAIM_MAX);
-    /* A call that came while we were asking is about something we may not have seen. */
-    if (c->called_while_asking)
+    /* A call that came while the claim was on the wire is about something we may not have seen. */
+    if (c->claiming.called)
         scan_wake(scan);
     if (n == 0) {
         claim_free(claim);
@@ -295,13 +280,13 @@ static int32_t together(const struct coordinator *c, const struct scan *scan)
 }
 
 /* Room for so many jobs becomes room for fewer lanes, but never for fewer than there are free hands. */
-static void ask_together(struct coordinator *c, struct job_claim *asked, size_t room)
+static void claim_together(struct coordinator *c, struct job_claim *asked, size_t room)
 {
     size_t now = c->pulse.tuner.now;
-    size_t at_work = c->n_running + c->n_buffered;
+    size_t at_work = c->slots.n[SLOT_RUNNING] + c->slots.n[SLOT_BUFFERED];
     size_t free_hands = now > at_work ? now - at_work : 0;
 
-    room = room > c->n_behind ? room - c->n_behind : 0;
+    room = room > c->slots.n[SLOT_BEHIND] ? room - c->slots.n[SLOT_BEHIND] : 0;
     if (room > COORDINATOR_CLAIM_MAX)
         room = COORDINATOR_CLAIM_MAX;
     if (room / (size_t)asked->together >= free_hands) {
@@ -337,22 +322,22 @@ static void start_from(struct coordinator *c,
     if (probe != NULL)
         from_beginning(asked->from);
     else
-        c->asking_full = scan_from(scan, now_us, asked->from);
-    scan_lane_from(scan, probe != NULL || c->asking_full, asked->lane_from);
-    asked->lanes = probe != NULL || scan_with_lanes(scan, c->asking_full, &asked->limit);
+        c->claiming.full = scan_from(scan, now_us, asked->from);
+    scan_lane_from(scan, probe != NULL || c->claiming.full, asked->lane_from);
+    asked->lanes = probe != NULL || scan_with_lanes(scan, c->claiming.full, &asked->limit);
     asked->together =
         asked->lanes && probe == NULL && scan->again.most == 0 ? together(c, scan) : 1;
     if (asked->together > 1)
-        ask_together(c, asked, room);
+        claim_together(c, asked, room);
 }
 
 /* probe: the kind is the one of this breaker, and is looked for from the beginning; else NULL. */
-static void ask(struct coordinator *c,
-                size_t queue,
-                size_t room,
-                const char *const *kinds,
-                size_t n_kinds,
-                struct breaker *probe)
+static void send_claim(struct coordinator *c,
+                       size_t queue,
+                       size_t room,
+                       const char *const *kinds,
+                       size_t n_kinds,
+                       struct breaker *probe)
 {
     struct scan *scan = &c->scans[queue];
     int64_t now_us = clock_mono_us(c->options.clock);
@@ -368,33 +353,31 @@ static void ask(struct coordinator *c,
     struct batch *batch = batch_new(c->claim_conn);
 
     asked.limit = scan_most(scan, asked.limit);
-    c->asking_probe = probe;
-    c->asking_full = false;
+    c->claiming = (struct claiming){.queue = queue, .probe = probe};
     if (probe != NULL ||
-        (!scan_repeat(scan, &asked, &c->asking_full) && !scan_strays(scan, &asked)))
+        (!scan_repeat(scan, &asked, &c->claiming.full) && !scan_strays(scan, &asked)))
         start_from(c, scan, room, probe, now_us, &asked);
 
-    c->asking_turn = probe == NULL && scan_takes_turn(scan, c->asking_full, asked.limit, now_us);
+    c->claiming.turn =
+        probe == NULL && scan_takes_turn(scan, c->claiming.full, asked.limit, now_us);
 
     const struct stmt *stmt = asked.lanes ? STMT(job_claim_lanes) : STMT(job_claim);
-    bool ready = batch != NULL && (!c->asking_turn || add_turn(batch, scan->queue));
+    bool ready = batch != NULL && (!c->claiming.turn || add_turn(batch, scan->queue));
     struct params *params = ready ? batch_add(batch, stmt) : NULL;
 
-    c->asking = params != NULL ? claim_new(&asked) : NULL;
-    if (c->asking == NULL) {
+    c->claiming.claim = params != NULL ? claim_new(&asked) : NULL;
+    if (c->claiming.claim == NULL) {
         batch_free(batch);
         coordinator_back_off(c);
         return;
     }
     /* By our clock the lease begins before the database even hears of it: that errs on the safe
      * side. */
-    c->asking->renewed_us = now_us;
-    c->asking_queue = queue;
-    c->called_while_asking = false;
-    c->stats.full_scans += probe != NULL || c->asking_full;
-    job_claim_bind(params, &c->asking->asked);
-    c->asking->asked.kinds = NULL; /* sent; the list may change now */
-    c->asking->asked.n_kinds = 0;
+    c->claiming.claim->renewed_us = now_us;
+    c->stats.full_scans += probe != NULL || c->claiming.full;
+    job_claim_bind(params, &c->claiming.claim->asked);
+    c->claiming.claim->asked.kinds = NULL; /* sent; the list may change now */
+    c->claiming.claim->asked.n_kinds = 0;
     batch_submit(batch, CLAIM_DEADLINE_MS, on_claimed, c);
 }
 
@@ -432,7 +415,7 @@ static struct breaker *pick_probe(struct coordinator *c, size_t *ret_queue)
     return NULL;
 }
 
-static bool ask_for_probe(struct coordinator *c, size_t room)
+static bool claim_probe(struct coordinator *c, size_t room)
 {
     size_t queue;
     struct breaker *b = pick_probe(c, &queue);
@@ -442,7 +425,7 @@ static bool ask_for_probe(struct coordinator *c, size_t room)
     const char *const kind[] = {b->kind};
     size_t most = breaker_room(&c->pulse.breakers, b);
 
-    ask(c, queue, most < room ? most : room, kind, 1, b);
+    send_claim(c, queue, most < room ? most : room, kind, 1, b);
     return true;
 }
 
@@ -460,7 +443,7 @@ static bool is_database_behind(const struct coordinator *c)
 {
     int64_t slow_us = c->options.lease_ms * US_PER_MS / SETTLE_SLOW_SHARE;
 
-    if (settle_pending(&c->settle) >= UNSETTLED_MAX)
+    if (coordinator_unsettled(c) >= UNSETTLED_MAX)
         return true;
     return c->settle.since_us != 0 &&
            clock_mono_us(c->options.clock) - c->settle.since_us > slow_us;
@@ -481,7 +464,7 @@ static void pump_sources(struct coordinator *c, size_t most)
     bool any_room = false;
 
     /* What was claimed is still to be handed out, and takes room. */
-    if (!list_empty(&c->buffered))
+    if (c->slots.n[SLOT_BUFFERED] > 0)
         return;
     for (size_t i = 0; i < c->n_scans; i++) {
         size_t source = (c->next_queue + i) % c->n_scans;
@@ -496,7 +479,7 @@ static void pump_sources(struct coordinator *c, size_t most)
         c->idle = false;
         const char *const *kinds = coordinator_kinds(c, &c->scans[source], &n_kinds);
 
-        ask(c, source, room < most ? room : most, kinds, n_kinds, NULL);
+        send_claim(c, source, room < most ? room : most, kinds, n_kinds, NULL);
         return;
     }
     /* Full: the next job that ends brings us back. */
@@ -507,11 +490,11 @@ static void pump_sources(struct coordinator *c, size_t most)
 void coordinator_pump(struct coordinator *c)
 {
     size_t most = c->pulse.tuner.now + c->options.prefetch;
-    size_t busy = c->n_running + c->n_buffered + c->settle.n_sticky;
+    size_t busy = c->slots.n[SLOT_RUNNING] + c->slots.n[SLOT_BUFFERED] + c->slots.n_sticky;
     size_t queue;
     size_t n_kinds;
 
-    if (c->state != COORDINATOR_WORKING || c->asking != NULL || c->pulse.gate.closed ||
+    if (c->state != COORDINATOR_WORKING || c->claiming.claim != NULL || c->pulse.gate.closed ||
         uv_is_active((uv_handle_t *)&c->backoff_timer))
         return;
     /* Full: the next job that ends brings us back. */
@@ -521,7 +504,7 @@ void coordinator_pump(struct coordinator *c)
         pump_sources(c, most - busy);
         return;
     }
-    if (c->pulse.breakers.n_open > 0 && ask_for_probe(c, most - busy))
+    if (c->pulse.breakers.n_open > 0 && claim_probe(c, most - busy))
         return;
     const char *const *kinds = coordinator_kinds(c, NULL, &n_kinds);
 
@@ -534,7 +517,7 @@ void coordinator_pump(struct coordinator *c)
     }
     if (pick_queue(c, &queue)) {
         c->idle = false;
-        ask(c, queue, most - busy, kinds, n_kinds, NULL);
+        send_claim(c, queue, most - busy, kinds, n_kinds, NULL);
     } else {
         rest(c);
     }
@@ -548,7 +531,7 @@ void coordinator_look(void *data)
         scan_wake(&c->scans[i]);
         c->scans[i].want_below = true;
     }
-    c->called_while_asking = true;
+    c->claiming.called = true;
     c->idle = false;
 }
 
@@ -577,7 +560,7 @@ void coordinator_on_notify(void *data, const char *channel, const char *payload)
         if (strcmp(c->scans[i].queue, payload) != 0)
             continue;
         scan_called(&c->scans[i]);
-        c->called_while_asking |= c->asking != NULL && c->asking_queue == i;
+        claiming_call(c, i);
         /* Many sleepers hear the same call; those who come a moment later find it answered. */
         if (c->idle && c->options.jitter_ms > 0)
             uv_timer_start(&c->backoff_timer,

@@ -11,10 +11,7 @@
 #include "store/statements.h"
 #include "store/worker.h"
 
-#define GOODBYE_MS 2000 /* for the worker's last statement; the row goes by itself after a day */
-#define AFTER_DRAIN_MS \
-    10000 /* for jobs that were told to end: longer than hands wait before they kill */
-#define AFTER_RUNS_MS    2000 /* when nothing runs any more, and only the database keeps us */
+#define GOODBYE_MS       2000 /* for the worker's last statement: its row goes after a day */
 #define SWEEPS_PER_LEASE 2
 
 static void on_worker_started(void *data, const struct batch_end *end)
@@ -119,11 +116,18 @@ static void tell_beat(void *data, struct worker_beat *ret_beat)
     const struct coordinator *c = data;
 
     *ret_beat = (struct worker_beat){
-        .running = (int32_t)c->n_running,
-        .buffered = (int32_t)(c->n_buffered + c->n_behind),
+        .running = (int32_t)c->slots.n[SLOT_RUNNING],
+        .buffered = (int32_t)(c->slots.n[SLOT_BUFFERED] + c->slots.n[SLOT_BEHIND]),
         .slots = (int32_t)c->pulse.tuner.now,
         .memory_bytes = c->pulse.memory.rss_bytes,
     };
+}
+
+static void close_all(struct coordinator *c);
+
+static void on_late(void *data)
+{
+    close_all(data);
 }
 
 /* Nothing in here can fail: libuv's timers only write to their own memory. */
@@ -133,14 +137,23 @@ static void init_parts(struct coordinator *c)
 
     uv_timer_init(c->loop, &c->backoff_timer);
     coordinator_suspect_init(c);
-    uv_timer_init(c->loop, &c->drain_timer);
     uv_prepare_init(c->loop, &c->turn);
     c->backoff_timer.data = c;
-    c->drain_timer.data = c;
     c->turn.data = c;
+    slots_init(&c->slots,
+               &(struct slots_options){
+                   .loop = c->loop,
+                   .hands = o->hands,
+                   .log = o->log,
+                   .started = coordinator_on_started,
+                   .not_started = coordinator_on_not_started,
+                   .late = on_late,
+                   .data = c,
+               });
     settle_init(&c->settle,
                 &(struct settle_options){
                     .loop = c->loop,
+                    .slots = &c->slots,
                     .conn = c->settle_conn,
                     .worker = c->name,
                     .clock = o->clock,
@@ -178,7 +191,7 @@ static void init_parts(struct coordinator *c)
                      .called = coordinator_on_called,
                      .data = c,
                  });
-    notes_init(&c->notes, c->loop, c->settle_conn, &c->running, o->log);
+    notes_init(&c->notes, c->loop, c->settle_conn, &c->slots.at[SLOT_RUNNING], o->log);
     waker_init(&c->waker,
                &(struct waker_options){
                    .loop = c->loop,
@@ -209,6 +222,20 @@ static void init_parts(struct coordinator *c)
         conn_listen(c->claim_conn, STMT(listen));
 }
 
+/* What was made of it before memory ran out. */
+static void give_up(struct coordinator *c)
+{
+    struct conn *conns[] = {c->settle_conn, c->claim_conn, c->upkeep_conn, c->care_conn};
+
+    for (size_t i = 0; i < sizeof(conns) / sizeof(*conns); i++) {
+        if (conns[i] != NULL)
+            conn_close(conns[i], NULL, NULL);
+    }
+    primary_deinit(&c->primary);
+    free(c->scans);
+    free(c);
+}
+
 struct coordinator *
 coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, struct pawl_err *err)
 {
@@ -225,8 +252,6 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
         c->worker = uuid_random();
         gethostname(c->host, sizeof(c->host) - 1);
         snprintf(c->name, sizeof(c->name), "%s:%d", c->host, (int)getpid());
-        list_init(&c->running);
-        list_init(&c->buffered);
         c->n_scans = options->n_queues;
         c->scans_size = options->n_queues > 0 ? options->n_queues : 1;
         c->scans = calloc(c->scans_size, sizeof(*c->scans));
@@ -238,19 +263,8 @@ coordinator_new(uv_loop_t *loop, const struct coordinator_options *options, stru
     }
     if (c == NULL || c->settle_conn == NULL || c->claim_conn == NULL || c->upkeep_conn == NULL ||
         c->care_conn == NULL || c->scans == NULL) {
-        if (c != NULL && c->settle_conn != NULL)
-            conn_close(c->settle_conn, NULL, NULL);
-        if (c != NULL && c->claim_conn != NULL)
-            conn_close(c->claim_conn, NULL, NULL);
-        if (c != NULL && c->upkeep_conn != NULL)
-            conn_close(c->upkeep_conn, NULL, NULL);
-        if (c != NULL && c->care_conn != NULL)
-            conn_close(c->care_conn, NULL, NULL);
-        if (c != NULL) {
-            primary_deinit(&c->primary);
-            free(c->scans);
-        }
-        free(c);
+        if (c != NULL)
+            give_up(c);
         err_set(err, PAWL_ENOMEM, "out of memory");
         return NULL;
     }
@@ -308,7 +322,6 @@ static void on_part_closed(struct coordinator *c)
         return;
     c->state = COORDINATOR_STOPPED;
     coordinator_pulse_stop(c);
-    settle_deinit(&c->settle);
     c->options.stopped(c->options.data, c->left);
 }
 
@@ -322,17 +335,17 @@ static void on_handle_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
-static void close_timer(struct coordinator *c, uv_timer_t *timer)
+static void close_handle(struct coordinator *c, uv_handle_t *handle)
 {
-    timer->data = c; /* whatever part it belonged to */
+    handle->data = c; /* whatever part it belonged to */
     c->n_closing++;
-    uv_close((uv_handle_t *)timer, on_handle_closed);
+    uv_close(handle, on_handle_closed);
 }
 
-static void close_turn(struct coordinator *c)
+static size_t jobs_here(const struct coordinator *c)
 {
-    c->n_closing++;
-    uv_close((uv_handle_t *)&c->turn, on_handle_closed);
+    return c->slots.n[SLOT_BEHIND] + c->slots.n[SLOT_BUFFERED] + c->slots.n[SLOT_RUNNING] +
+           coordinator_unsettled(c);
 }
 
 static void close_all(struct coordinator *c)
@@ -340,39 +353,42 @@ static void close_all(struct coordinator *c)
     if (c->state >= COORDINATOR_CLOSING)
         return;
     c->state = COORDINATOR_CLOSING;
-    size_t unsettled = settle_pending(&c->settle);
 
-    c->left = c->n_running + c->n_buffered + c->n_behind + unsettled;
+    c->left = jobs_here(c);
     if (c->left > 0)
         log_warn(c->options.log,
                  "worker_stop",
                  LOG_INT("left", c->left),
-                 LOG_INT("running", c->n_running),
-                 LOG_INT("unsettled", unsettled),
-                 LOG_INT("locked", c->settle.n_aside), /* of these, by other transactions */
+                 LOG_INT("running", c->slots.n[SLOT_RUNNING]),
+                 LOG_INT("unsettled", coordinator_unsettled(c)),
+                 LOG_INT("locked", c->slots.n[SLOT_ASIDE]), /* of these, by other transactions */
                  LOG_STR("then", "another worker gets them when their lease is over"));
-    close_timer(c, &c->backoff_timer);
-    close_timer(c, &c->held_timer);
-    close_timer(c, &c->waker.timer);
-    close_timer(c, &c->drain_timer);
-    close_timer(c, &c->settle.retry);
-    close_timer(c, &c->settle.look);
-    close_timer(c, &c->notes.timer);
-    close_timer(c, &c->lease.timer);
-    close_timer(c, &c->pulse.timer);
-    close_timer(c, &c->sweeper.sweep_timer);
-    close_timer(c, &c->sweeper.history_timer);
-    close_timer(c, &c->sweeper.mend_timer);
-    close_timer(c, &c->marks.timer);
-    close_timer(c, &c->vacuum.timer);
-    close_turn(c);
+    uv_timer_t *timers[] = {
+        &c->backoff_timer,
+        &c->held_timer,
+        &c->waker.timer,
+        &c->slots.drain,
+        &c->settle.retry,
+        &c->settle.look,
+        &c->notes.timer,
+        &c->lease.timer,
+        &c->pulse.timer,
+        &c->sweeper.sweep_timer,
+        &c->sweeper.history_timer,
+        &c->sweeper.mend_timer,
+        &c->marks.timer,
+        &c->vacuum.timer,
+    };
+    struct conn *conns[] = {c->care_conn, c->upkeep_conn, c->claim_conn, c->settle_conn};
+
+    for (size_t i = 0; i < sizeof(timers) / sizeof(*timers); i++)
+        close_handle(c, (uv_handle_t *)timers[i]);
+    close_handle(c, (uv_handle_t *)&c->turn);
     sweep_stop(&c->sweeper.sweep);
     vacuum_stop(&c->vacuum);
-    c->n_closing += 4;
-    conn_close(c->care_conn, on_conn_closed, c);
-    conn_close(c->upkeep_conn, on_conn_closed, c);
-    conn_close(c->claim_conn, on_conn_closed, c);
-    conn_close(c->settle_conn, on_conn_closed, c);
+    c->n_closing += sizeof(conns) / sizeof(*conns);
+    for (size_t i = 0; i < sizeof(conns) / sizeof(*conns); i++)
+        conn_close(conns[i], on_conn_closed, c);
 }
 
 static void on_goodbye(void *data, const struct batch_end *end)
@@ -402,37 +418,14 @@ static void check_end(struct coordinator *c)
     /* A claim that waits for its connection has no effect, and closing ends it. */
     bool unsent = conn_state(c->claim_conn) != CONN_READY;
 
-    if (c->n_running + c->n_buffered + c->n_behind + settle_pending(&c->settle) > 0)
+    if (jobs_here(c) > 0)
         return;
-    if (c->asking != NULL && !unsent)
+    if (c->claiming.claim != NULL && !unsent)
         return;
     if (c->state == COORDINATOR_DRAINING ||
         (c->state == COORDINATOR_WORKING && c->options.until_empty && coordinator_all_empty(c) &&
          !sweeper_mends(&c->sweeper) && coordinator_marks_seen_all(c)))
         say_goodbye(c);
-}
-
-static void end_running(struct coordinator *c)
-{
-    LIST_FOREACH_SAFE(link, after, &c->running) {
-        struct slot *slot = slot_of_link(link);
-
-        c->options.hands->ops->stop(c->options.hands, &slot->run, STOP_SHUTDOWN);
-    }
-}
-
-static void on_settle_too_late(uv_timer_t *timer)
-{
-    close_all(timer->data);
-}
-
-static void on_drain_over(uv_timer_t *timer)
-{
-    struct coordinator *c = timer->data;
-
-    log_warn(c->options.log, "worker_drain", LOG_INT("ended", c->n_running));
-    end_running(c);
-    uv_timer_start(timer, on_settle_too_late, c->n_running > 0 ? AFTER_DRAIN_MS : AFTER_RUNS_MS, 0);
 }
 
 void coordinator_stop(struct coordinator *c)
@@ -446,16 +439,13 @@ void coordinator_stop(struct coordinator *c)
         waker_stop(&c->waker);
         /* What was not started goes back at once, with its attempt. */
         coordinator_release_buffered(c);
-        if (c->options.hands->ops->recall != NULL)
-            c->options.hands->ops->recall(c->options.hands);
-        log_info(c->options.log, "worker_drain", LOG_INT("running", c->n_running));
-        uv_timer_start(&c->drain_timer, on_drain_over, (uint64_t)c->options.drain_ms, 0);
+        slots_drain(&c->slots, c->options.drain_ms);
         break;
     case COORDINATOR_DRAINING:
     case COORDINATOR_ENDING:
         /* Twice: once to ask, once to insist. */
-        end_running(c);
-        end_running(c);
+        slots_end_running(&c->slots);
+        slots_end_running(&c->slots);
         close_all(c);
         break;
     case COORDINATOR_CLOSING:
@@ -492,7 +482,7 @@ void coordinator_note(struct coordinator *c, struct run *run, const char *text)
 
 size_t coordinator_running(const struct coordinator *c)
 {
-    return c->n_running;
+    return c->slots.n[SLOT_RUNNING];
 }
 
 const struct uuid *coordinator_worker(const struct coordinator *c)

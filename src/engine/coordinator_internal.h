@@ -42,6 +42,16 @@ struct window {
     struct quantile took;
 };
 
+/* The claim on the wire, and what it was for. One at a time. */
+struct claiming {
+    struct claim *claim;   /* NULL: none is under way */
+    size_t queue;          /* the scan that it is for */
+    bool full;             /* from its beginning */
+    bool turn;             /* when nobody else does: claim_turn goes before it */
+    bool called;           /* somebody says that there is work; the answer may not know of it */
+    struct breaker *probe; /* only for probes of this kind; NULL: for all kinds */
+};
+
 /* How the worker looks after itself: pulse.c. */
 struct pulse {
     uv_timer_t timer;
@@ -88,34 +98,23 @@ struct coordinator {
     struct waker waker;
     struct pulse pulse;
 
-    struct list buffered; /* slots claimed ahead of need */
-    struct list running;  /* slots in the hands */
-    size_t n_buffered;
-    size_t n_running;
-    size_t n_behind; /* slots that wait for one of their lane (struct group) */
+    struct slots slots; /* all jobs that are here, by where they are */
 
     struct scan *scans; /* owned; one for each queue, or source */
     size_t n_scans;
     size_t scans_size;
     const char **source_queues; /* owned; the queues of all sources, each once */
     size_t n_source_queues;
-    size_t next_queue;            /* whose turn it is */
-    struct claim *asking;         /* the claim on the wire, or NULL */
-    size_t asking_queue;          /* for which queue */
-    bool asking_full;             /* from its beginning */
-    bool asking_turn;             /* when nobody else does */
-    struct breaker *asking_probe; /* only for probes of this kind; NULL: for all kinds */
-    const char **kinds;           /* owned; those that may be claimed while some may not */
+    size_t next_queue; /* the first that is looked at for the next claim */
+    struct claiming claiming;
+    const char **kinds; /* owned; those that may be claimed while some may not */
     size_t kinds_size;
-    bool called_while_asking; /* somebody says that there is work; the answer may not know of it */
-    bool idle;                /* all queues are empty and the waker knows */
+    bool idle; /* all queues are empty and the waker knows */
     int64_t backoff_ms;
-    int64_t short_ms; /* the last pause because nothing could be started; 0: something was */
     /* Runs after a claim that failed, or a start that this process is too short of something for. */
     uv_timer_t backoff_timer;
     /* Runs while a queue is not asked because a job of it cannot be claimed. */
     uv_timer_t held_timer;
-    uv_timer_t drain_timer;
     uv_prepare_t turn; /* before the loop sleeps */
 
     size_t n_closing; /* handles and connections that are still open */
@@ -123,9 +122,30 @@ struct coordinator {
     struct coordinator_stats stats;
 };
 
+/* Outcomes that are not known to be committed. */
+static inline size_t coordinator_unsettled(const struct coordinator *c)
+{
+    return c->slots.n[SLOT_WAITING] + c->slots.n[SLOT_FLYING] + c->slots.n[SLOT_ASIDE];
+}
+
+/* A claim for this queue is on the wire. */
+static inline bool claiming_from(const struct coordinator *c, size_t queue)
+{
+    return c->claiming.claim != NULL && c->claiming.queue == queue;
+}
+
+/* Somebody says that there is work in the queue: the answer that is on its way may not know of it.
+ */
+static inline void claiming_call(struct coordinator *c, size_t queue)
+{
+    c->claiming.called |= claiming_from(c, queue);
+}
+
 /* claim.c */
 void coordinator_pump(struct coordinator *c);     /* claims, if there is room and may be work */
 void coordinator_dispatch(struct coordinator *c); /* from the buffer to the hands */
+void coordinator_on_started(void *data, struct run *run);
+bool coordinator_on_not_started(void *data, struct run *run, struct pawl_err *err);
 bool coordinator_all_empty(const struct coordinator *c);
 void coordinator_look(void *data);
 void coordinator_on_notify(void *data, const char *channel, const char *payload);
@@ -145,9 +165,9 @@ void coordinator_claim_failed(struct coordinator *c,
                               const struct batch_end *end);
 
 /* release.c */
-/* To the settle without having been run. */
-void coordinator_give_back(struct coordinator *c, struct slot *slot, const struct outcome *outcome);
-void coordinator_release(struct coordinator *c, struct slot *slot);  /* one of the buffered */
+/* Its outcome is known: to the settle. */
+void coordinator_settle(struct coordinator *c, struct slot *slot, const struct outcome *outcome);
+void coordinator_release(struct coordinator *c, struct slot *slot);  /* it was not started */
 void coordinator_release_buffered(struct coordinator *c);            /* and those behind them */
 void coordinator_release_job(struct coordinator *c, int64_t job_id); /* if it was not started */
 void coordinator_release_claim(struct coordinator *c,
@@ -197,6 +217,8 @@ void coordinator_tune(struct coordinator *c, int64_t now_us);
 const char *const *coordinator_queues(const struct coordinator *c, size_t *ret_n);
 
 /* finish.c */
+/* It is nobody's here any more; with the last of its slots the claim goes. */
+void coordinator_forget(struct coordinator *c, struct slot *slot);
 void coordinator_on_finished(void *data, struct run *run, const struct outcome *outcome);
 void coordinator_on_settled(void *data, struct slot *slot, const char *state);
 void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms);

@@ -8,26 +8,36 @@ void coordinator_on_finished(void *data, struct run *run, const struct outcome *
     struct coordinator *c = data;
     struct slot *slot = slot_of_run(run);
 
-    list_remove(&slot->link);
-    c->n_running--;
-    if (c->state >= COORDINATOR_CLOSING)
-        return; /* too late: it is left to its lease */
+    if (c->state >= COORDINATOR_CLOSING) {
+        slot_move(&c->slots, slot, SLOT_FREE); /* too late: it is left to its lease */
+        return;
+    }
     /* A job may have enqueued another: whoever works until nothing is due looks once more. */
     if (c->options.until_empty)
         coordinator_look(c);
     coordinator_note_finished(c, slot, outcome);
-    slot_finish(slot, outcome);
-    slot->sticky = coordinator_may_stick(c, slot);
-    if (!slot->sticky)
-        coordinator_pass_lane(c, slot);
     /* Also when the claim was lost: the token decides, and if nobody took the job over, the outcome
      * is as good as any. */
-    settle_add(&c->settle, slot);
+    coordinator_settle(c, slot, outcome);
+    if (coordinator_may_stick(c, slot))
+        slot_set_sticky(&c->slots, slot, true);
+    else
+        coordinator_pass_lane(c, slot);
+}
+
+void coordinator_forget(struct coordinator *c, struct slot *slot)
+{
+    struct claim *claim = slot->claim;
+
+    slot_move(&c->slots, slot, SLOT_FREE);
+    slot_clear(slot);
+    if (claim->n_slots == 0 && c->state < COORDINATOR_CLOSING)
+        lease_remove(&c->lease, claim);
 }
 
 static void count(struct coordinator_stats *stats, const struct slot *slot, const char *state)
 {
-    if (state == NULL && slot->resent)
+    if (state == NULL && slot->sent.again)
         stats->resettled++;
     else if (state == NULL)
         stats->stale++;
@@ -52,10 +62,9 @@ static void count(struct coordinator_stats *stats, const struct slot *slot, cons
 void coordinator_on_settled(void *data, struct slot *slot, const char *state)
 {
     struct coordinator *c = data;
-    struct claim *claim = slot->claim;
     int64_t id = slot->run.job.id;
 
-    if (state == NULL && slot->resent) {
+    if (state == NULL && slot->sent.again) {
         /* Its first settle may well have been committed; the token makes sure that there was one
          * effect at most. */
         log_info(c->options.log,
@@ -97,10 +106,8 @@ void coordinator_on_settled(void *data, struct slot *slot, const char *state)
     }
     if (c->options.hands->ops->settled != NULL)
         c->options.hands->ops->settled(
-            c->options.hands, &slot->run, state, state == NULL && slot->resent);
-    slot_clear(slot);
-    if (--claim->n_slots == 0)
-        lease_remove(&c->lease, claim);
+            c->options.hands, &slot->run, state, state == NULL && slot->sent.again);
+    coordinator_forget(c, slot);
 }
 
 /* It may be due before we would look. Others who sleep find it with their next look; we, who just
@@ -125,7 +132,7 @@ void coordinator_on_due(void *data, const struct slot *slot, int64_t due_ms)
                           slot->run.job.lane != NULL,
                           slot->due_us,
                           slot->run.job.id);
-        c->called_while_asking |= c->asking != NULL && c->asking_queue == i;
+        claiming_call(c, i);
         c->idle = false;
     }
 }
@@ -151,14 +158,14 @@ void coordinator_on_lost(void *data, struct claim *claim)
     struct coordinator *c = data;
 
     c->stats.lost_claims++;
-    LIST_FOREACH_SAFE(link, after, &c->running) {
+    LIST_FOREACH_SAFE(link, after, &c->slots.at[SLOT_RUNNING]) {
         struct slot *slot = slot_of_link(link);
 
         if (slot->claim == claim)
             c->options.hands->ops->stop(c->options.hands, &slot->run, STOP_LOST);
     }
     /* What was not started is not started any more. */
-    LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
+    LIST_FOREACH_SAFE(waiting, next, &c->slots.at[SLOT_BUFFERED]) {
         struct slot *slot = slot_of_link(waiting);
 
         if (slot->claim == claim)
@@ -171,7 +178,7 @@ void coordinator_on_cancelled(void *data, int64_t job_id)
 {
     struct coordinator *c = data;
 
-    LIST_FOREACH_SAFE(link, after, &c->running) {
+    LIST_FOREACH_SAFE(link, after, &c->slots.at[SLOT_RUNNING]) {
         struct slot *slot = slot_of_link(link);
 
         if (slot->run.job.id != job_id)

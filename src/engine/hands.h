@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/list.h"
 #include "core/job.h"
 
 /* Why a run should end early. */
@@ -23,11 +24,25 @@ enum stop_reason {
 
 struct hands;
 
+/* Where a job is that is in this process (engine/slots.h). */
+enum slot_place {
+    SLOT_FREE,     /* not here: not taken in yet, or given back */
+    SLOT_BEHIND,   /* not started: one of its lane that was claimed with it is ahead of it */
+    SLOT_BUFFERED, /* not started: it waits for free hands */
+    SLOT_RUNNING,  /* in the hands */
+    SLOT_WAITING,  /* its outcome waits to be sent */
+    SLOT_FLYING,   /* its outcome is on the wire */
+    SLOT_ASIDE,    /* its outcome is kept back: another transaction holds a row that it changes */
+    SLOT_PLACES,
+};
+
 /* One run of one job, owned by the coordinator, lent to the hands until they report it finished. */
 struct run {
     struct job job;
-    void *hands_data; /* the hands' own, per run */
-    size_t source;    /* for which of their sources it was claimed; only where there is `room` */
+    struct list link;      /* where it is in line, and … */
+    enum slot_place place; /* … in which: slots_put() alone changes both */
+    void *hands_data;      /* the hands' own, per run */
+    size_t source; /* for which of their sources it was claimed; only where there is `room` */
 };
 
 struct hands_ops {

@@ -28,8 +28,7 @@ bool coordinator_screen(struct coordinator *c, struct slot *slot)
     } else {
         return false;
     }
-    slot_finish(slot, &outcome);
-    settle_add(&c->settle, slot);
+    coordinator_settle(c, slot, &outcome);
     return true;
 }
 
@@ -60,18 +59,15 @@ void coordinator_on_went_on(void *data, struct slot *slot, bool cancelled)
     coordinator_note_settled(c, slot, "next");
     if (c->options.hands->ops->settled != NULL)
         c->options.hands->ops->settled(c->options.hands, &slot->run, "running", false);
-    slot->tries = 0;
-    slot->resent = slot->alone = false;
+    slot->sent = (struct slot_sent){0};
+    slot_set_sticky(&c->slots, slot, false);
     if (slot_go_on(slot, clock_mono_us(c->options.clock)) == 0 && !cancelled &&
         c->state == COORDINATOR_WORKING && !slot->claim->lost && coordinator_may_start(c, slot)) {
-        list_unshift(&c->buffered, &slot->link);
-        c->n_buffered++;
+        slot_move_first(&c->slots, slot, SLOT_BUFFERED);
         return;
     }
     if (cancelled)
         outcome.kind = OUTCOME_CANCEL;
-    slot->sticky = false;
-    slot_finish(slot, &outcome);
-    settle_add(&c->settle, slot);
+    coordinator_settle(c, slot, &outcome);
     coordinator_pass_lane(c, slot);
 }

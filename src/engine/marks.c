@@ -114,7 +114,7 @@ static void look(struct coordinator *c)
         size_t at = (c->marks.next + i) % c->n_scans;
         struct scan *scan = &c->scans[at];
         const struct safe_range *range;
-        bool asked = c->asking != NULL && c->asking_queue == at && scan->asking_strays;
+        bool asked = claiming_from(c, at) && scan->asking_strays;
 
         if (!safe_look(&scan->safe, now_us, scan->n_strays == 0 && !asked, &range))
             continue;

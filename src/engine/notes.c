@@ -91,7 +91,7 @@ static void gather(struct notes *notes, struct pack *pack)
         pack->items[pack->n++] = (struct job_note){
             .id = slot->run.job.id, .token = slot->run.job.token, .progress = slot->note};
         slot->note = NULL;
-        slot->moved = true; /* by what is written now */
+        slot->run.job.tid = 0; /* what is written now moves its row */
     }
 }
 

@@ -23,8 +23,7 @@ static int64_t now_of(const struct coordinator *c)
 void coordinator_recall(struct coordinator *c)
 {
     coordinator_release_buffered(c);
-    if (c->options.hands->ops->recall != NULL)
-        c->options.hands->ops->recall(c->options.hands);
+    slots_recall(&c->slots);
 }
 
 /* ---- memory */
@@ -40,7 +39,7 @@ static void log_memory(struct coordinator *c, const char *event)
              LOG_INT("limit", m->limit_bytes),
              LOG_INT("rss", m->rss_bytes),
              LOG_STR("of", memory_source_text(m->source)),
-             LOG_INT("running", c->n_running));
+             LOG_INT("running", c->slots.n[SLOT_RUNNING]));
 }
 
 static int read_memory(struct coordinator *c, struct pawl_err *err)
@@ -245,9 +244,9 @@ void coordinator_gauges(const struct coordinator *c, struct coordinator_gauges *
     quantile_merge(&recent, &p->recent[1]);
     *ret_gauges = (struct coordinator_gauges){
         .concurrency = (int64_t)p->tuner.now,
-        .running = (int64_t)c->n_running,
-        .buffered = (int64_t)(c->n_buffered + c->n_behind),
-        .unsettled = (int64_t)settle_pending(&c->settle),
+        .running = (int64_t)c->slots.n[SLOT_RUNNING],
+        .buffered = (int64_t)(c->slots.n[SLOT_BUFFERED] + c->slots.n[SLOT_BEHIND]),
+        .unsettled = (int64_t)coordinator_unsettled(c),
         .runs_per_minute = p->runs_per_minute,
         .run_p50_us = quantile_at(&recent, 500),
         .run_p95_us = quantile_at(&recent, 950),
@@ -268,7 +267,7 @@ static void check_overruns(struct coordinator *c, int64_t now_us)
 {
     int64_t more_ms = c->options.overrun_ms > 0 ? c->options.overrun_ms : OVERRUN_MS;
 
-    LIST_FOREACH(link, &c->running) {
+    LIST_FOREACH(link, &c->slots.at[SLOT_RUNNING]) {
         struct slot *slot = slot_of_link(link);
         const struct job *job = &slot->run.job;
         int64_t ran_ms = (now_us - slot->started_us) / US_PER_MS;

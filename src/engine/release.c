@@ -4,14 +4,11 @@
  */
 #include "engine/coordinator_internal.h"
 
-void coordinator_give_back(struct coordinator *c, struct slot *slot, const struct outcome *outcome)
+void coordinator_settle(struct coordinator *c, struct slot *slot, const struct outcome *outcome)
 {
-    list_remove(&slot->link);
     slot_finish(slot, outcome);
-    settle_add(&c->settle, slot);
+    slot_move(&c->slots, slot, SLOT_WAITING);
 }
-
-static const struct outcome released = {.kind = OUTCOME_RELEASE, .delay_ms = -1};
 
 static bool may_go_on(const struct coordinator *c, const struct slot *slot)
 {
@@ -19,31 +16,31 @@ static bool may_go_on(const struct coordinator *c, const struct slot *slot)
            coordinator_may_start(c, slot);
 }
 
-void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
+static void pass(struct coordinator *c, struct group *group)
 {
-    if (slot->group == NULL || slot->passed)
-        return;
-    slot->passed = true;
-    while (!list_empty(&slot->group->waiting)) {
-        struct slot *next = slot_of_link(slot->group->waiting.next);
+    group->ahead = NULL;
+    while (!list_empty(&group->behind)) {
+        struct slot *next = slot_of_link(group->behind.next);
 
-        c->n_behind--;
-        list_remove(&next->link);
-        if (may_go_on(c, next) && !coordinator_screen(c, next)) {
-            list_unshift(&c->buffered, &next->link);
-            c->n_buffered++;
+        if (!may_go_on(c, next)) {
+            coordinator_release(c, next);
+        } else if (!coordinator_screen(c, next)) {
+            slot_move_first(&c->slots, next, SLOT_BUFFERED);
+            group->ahead = next;
             return;
         }
-        next->passed = true;
-        if (list_empty(&next->link)) /* not settled by the screen */
-            coordinator_give_back(c, next, &released);
     }
+}
+
+void coordinator_pass_lane(struct coordinator *c, struct slot *slot)
+{
+    if (slot->group != NULL && slot->group->ahead == slot)
+        pass(c, slot->group);
 }
 
 void coordinator_release(struct coordinator *c, struct slot *slot)
 {
-    c->n_buffered--;
-    coordinator_give_back(c, slot, &released);
+    coordinator_settle(c, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
     coordinator_pass_lane(c, slot);
 }
 
@@ -51,14 +48,11 @@ void coordinator_release(struct coordinator *c, struct slot *slot)
 static void release_behind_of(struct coordinator *c, struct claim *claim, int64_t job_id)
 {
     for (size_t i = 0; i < claim->n_groups; i++) {
-        LIST_FOREACH_SAFE(waiting, after, &claim->groups[i].waiting) {
-            struct slot *slot = slot_of_link(waiting);
+        LIST_FOREACH_SAFE(link, after, &claim->groups[i].behind) {
+            struct slot *slot = slot_of_link(link);
 
-            if (job_id != 0 && slot->run.job.id != job_id)
-                continue;
-            c->n_behind--;
-            slot->passed = true;
-            coordinator_give_back(c, slot, &released);
+            if (job_id == 0 || slot->run.job.id == job_id)
+                coordinator_release(c, slot);
         }
     }
 }
@@ -72,7 +66,7 @@ static void release_behind(struct coordinator *c, int64_t job_id)
 void coordinator_release_claim(struct coordinator *c, struct claim *claim)
 {
     release_behind_of(c, claim, 0);
-    LIST_FOREACH_SAFE(link, after, &c->buffered) {
+    LIST_FOREACH_SAFE(link, after, &c->slots.at[SLOT_BUFFERED]) {
         struct slot *slot = slot_of_link(link);
 
         if (slot->claim == claim)
@@ -82,28 +76,28 @@ void coordinator_release_claim(struct coordinator *c, struct claim *claim)
 
 void coordinator_release_buffered(struct coordinator *c)
 {
-    if (c->n_behind > 0)
+    if (c->slots.n[SLOT_BEHIND] > 0)
         release_behind(c, 0);
-    while (!list_empty(&c->buffered))
-        coordinator_release(c, slot_of_link(c->buffered.next));
+    for (struct slot *slot; (slot = slot_first(&c->slots, SLOT_BUFFERED)) != NULL;)
+        coordinator_release(c, slot);
 }
 
 /* Rare, so a walk along the lists does. */
 void coordinator_release_job(struct coordinator *c, int64_t job_id)
 {
-    LIST_FOREACH_SAFE(waiting, next, &c->buffered) {
+    LIST_FOREACH_SAFE(waiting, next, &c->slots.at[SLOT_BUFFERED]) {
         struct slot *slot = slot_of_link(waiting);
 
         if (slot->run.job.id == job_id)
             coordinator_release(c, slot);
     }
-    if (c->n_behind > 0)
+    if (c->slots.n[SLOT_BEHIND] > 0)
         release_behind(c, job_id);
 }
 
 void coordinator_release_open(struct coordinator *c)
 {
-    LIST_FOREACH_SAFE(link, after, &c->buffered) {
+    LIST_FOREACH_SAFE(link, after, &c->slots.at[SLOT_BUFFERED]) {
         struct slot *slot = slot_of_link(link);
 
         if (!coordinator_may_start(c, slot))

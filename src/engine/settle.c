@@ -14,9 +14,8 @@
 #define RETRY_MAX_MS 2000
 #define CHILD_BYTES  64 /* of a child beside its payload */
 /* As it is, then as a failure, then the job is parked; after that the lease has to sort it out. */
-#define TRIES_FAIL 1
-#define TRIES_PARK 2
-#define TRIES_MAX  3
+#define REFUSED_FAIL 1
+#define REFUSED_PARK 2
 
 static void on_retry(uv_timer_t *timer)
 {
@@ -25,69 +24,12 @@ static void on_retry(uv_timer_t *timer)
 
 void settle_init(struct settle *settle, const struct settle_options *options)
 {
-    *settle = (struct settle){.options = *options, .retry_ms = RETRY_MIN_MS};
-    list_init(&settle->waiting);
+    memset(settle, 0, sizeof(*settle));
+    settle->options = *options;
+    settle->retry_ms = RETRY_MIN_MS;
     uv_timer_init(options->loop, &settle->retry);
     settle->retry.data = settle;
     settle_aside_init(settle);
-}
-
-void settle_deinit(struct settle *settle)
-{
-    while (!list_empty(&settle->waiting))
-        slot_clear(slot_of_link(settle->waiting.next));
-    settle->n_waiting = settle->n_flying = 0;
-    settle_aside_deinit(settle);
-}
-
-void settle_add(struct settle *settle, struct slot *slot)
-{
-    list_push(&settle->waiting, &slot->link);
-    settle->n_waiting++;
-    settle->n_sticky += slot->sticky;
-}
-
-/* What one flush carries. */
-struct load {
-    struct uuid ended[SETTLE_BATCH_MAX]; /* tokens of claims of which no job is left */
-    size_t n_ended;
-    struct slot *others[SETTLE_BATCH_MAX]; /* all but done plain jobs, and machines that go on */
-    size_t n_others;
-    struct slot *nexts[SETTLE_BATCH_MAX]; /* machines that simply go on here */
-    size_t n_nexts;
-    struct slot *steps[SETTLE_BATCH_MAX]; /* other machines that go on */
-    bool sticky[SETTLE_BATCH_MAX];
-    size_t n_steps;
-};
-
-static int by_id(const void *left, const void *right)
-{
-    int64_t a = (*(struct slot *const *)left)->run.job.id;
-    int64_t b = (*(struct slot *const *)right)->run.job.id;
-
-    return (a > b) - (a < b);
-}
-
-/* As job_settle_done wants them: ascending, none twice. The same job twice means that we had lost
- * it and got it again; the second outcome, with a token of its own, waits for the next flush.
- * Returns how many are left. */
-static size_t put_in_order(struct settle *settle, struct slot **slots, size_t n)
-{
-    bool sorted = true;
-    size_t kept = 0;
-
-    for (size_t i = 1; sorted && i < n; i++)
-        sorted = slots[i - 1]->run.job.id < slots[i]->run.job.id;
-    if (sorted)
-        return n;
-    qsort(slots, n, sizeof(*slots), by_id);
-    for (size_t i = 0; i < n; i++) {
-        if (kept > 0 && slots[kept - 1]->run.job.id == slots[i]->run.job.id)
-            list_unshift(&settle->waiting, &slots[i]->link);
-        else
-            slots[kept++] = slots[i];
-    }
-    return kept;
 }
 
 static size_t outcome_bytes(const struct outcome *outcome)
@@ -102,185 +44,294 @@ static size_t outcome_bytes(const struct outcome *outcome)
     return bytes;
 }
 
-static bool goes_on(const struct slot *slot)
+/* ---- carriers */
+
+typedef void (*row_fn)(const PGresult *r, int row, struct job_settled *ret_settled);
+
+/* How outcomes of one sort are sent, and what their answer means. */
+struct carrier {
+    enum stmt_id stmt;
+    bool (*takes)(const struct slot *slot);
+    /* Puts what it carries in the order that the statement wants. */
+    void (*arrange)(struct settle *settle, struct cargo *cargo);
+    void (*bind)(struct params *params,
+                 const struct job_settle *const *items,
+                 size_t n,
+                 const char *worker,
+                 const struct uuid *ended,
+                 size_t n_ended);
+    void (*read)(struct settle *settle, struct cargo *cargo, const PGresult *r, row_fn row);
+    row_fn row;
+    bool ends_claims; /* of which no job is left: the last statement that can does */
+    bool sends_again; /* what the answer does not name may have moved: job_settle knows */
+};
+
+static bool goes_on(const struct job_settle *item)
 {
-    return slot->item.outcome.kind >= OUTCOME_NEXT;
+    return item->outcome.kind >= OUTCOME_NEXT;
 }
 
-/* Its end concerns nobody else, and its row is where the claim left it. */
-static bool is_plainly_done(const struct slot *slot)
+/* The slot is the coordinator's again. */
+static void hand_back(struct settle *settle, const struct job_settle **item, const char *state)
 {
-    const struct job *job = &slot->run.job;
+    struct slot *slot = slot_of_item(*item);
 
-    return slot->item.outcome.kind == OUTCOME_DONE && !slot->moved && job->place != 0 &&
-           !job->is_machine && !job->is_child && !job->has_options;
+    *item = NULL;
+    settle->options.settled(settle->options.data, slot, state);
 }
 
-/* It goes on here, at once, nothing else hangs off it, and its row is where it was last seen. */
-static bool is_plainly_next(const struct slot *slot)
+/* What a machine is now. */
+static const char *state_after(const struct outcome *outcome)
 {
-    const struct job *job = &slot->run.job;
-
-    return slot->sticky && slot->item.outcome.kind == OUTCOME_NEXT && !slot->moved &&
-           job->place != 0 && job->is_machine && job->attempt == 1 && !job->machine->waited &&
-           !job->machine->joined && job->machine->shown == NULL;
+    if (outcome->kind != OUTCOME_NEXT)
+        return "waiting";
+    return outcome->delay_ms > 0 ? "scheduled" : "ready";
 }
 
-/* Those that end, or wait, are not here any more: the claim of which the last one is on its way is
- * over. */
-static void count_out(struct settle *settle, struct load *load)
+static void
+on_settled(struct settle *settle, struct cargo *cargo, const struct job_settled *settled)
 {
-    for (size_t i = 0; i < settle->n_flying; i++) {
-        struct claim *claim = settle->flying[i]->claim;
+    const struct job_settle **item = &cargo->items[settled->item];
+    struct slot *slot = slot_of_item(*item);
 
-        if (settle->flying[i]->sticky)
-            continue;
-        assert(claim->n_unsent > 0);
-        if (--claim->n_unsent == 0 && !claim->left_to_lease)
-            load->ended[load->n_ended++] = claim->asked.token;
+    slot->run.job.tid = settled->tid;
+    if (slot->item.sticky) {
+        *item = NULL;
+        settle->options.went_on(settle->options.data, slot, settled->cancelled);
+        return;
+    }
+    settle->options.due(settle->options.data, slot, settled->due_ms);
+    hand_back(
+        settle, item, settled->state != NULL ? settled->state : state_after(&(*item)->outcome));
+}
+
+static void read_rows(struct settle *settle, struct cargo *cargo, const PGresult *r, row_fn row_of)
+{
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct job_settled settled;
+
+        row_of(r, row, &settled);
+        on_settled(settle, cargo, &settled);
     }
 }
 
-/* Moves what fits into one flush from waiting to flying: the done ones, the others, the machines
- * that go on. */
-static void gather(struct settle *settle, struct load *load)
+static bool takes_any(const struct slot *slot)
+{
+    (void)slot;
+    return true;
+}
+
+/* Machines that go on behind the others. */
+static void arrange_any(struct settle *settle, struct cargo *cargo)
+{
+    size_t n_ends = 0;
+
+    (void)settle;
+    for (size_t i = 0; i < cargo->n; i++) {
+        const struct job_settle *item = cargo->items[i];
+
+        if (goes_on(item))
+            continue;
+        cargo->items[i] = cargo->items[n_ends];
+        cargo->items[n_ends++] = item;
+    }
+}
+
+/* It goes on here, at once, nothing else hangs off it, and where its row is, is known. */
+static bool takes_next(const struct slot *slot)
+{
+    const struct job *job = &slot->run.job;
+
+    return slot->item.sticky && slot->item.outcome.kind == OUTCOME_NEXT && job->tid != 0 &&
+           job->is_machine && job->attempt == 1 && !job->machine->waited && !job->machine->joined &&
+           job->machine->shown == NULL;
+}
+
+static void bind_next(struct params *params,
+                      const struct job_settle *const *items,
+                      size_t n,
+                      const char *worker,
+                      const struct uuid *ended,
+                      size_t n_ended)
+{
+    (void)worker;
+    (void)ended;
+    (void)n_ended;
+    job_settle_next_bind(params, items, n);
+}
+
+/* Its end concerns nobody else, and its row is where the claim left it. */
+static bool takes_done(const struct slot *slot)
+{
+    const struct job *job = &slot->run.job;
+
+    return slot->item.outcome.kind == OUTCOME_DONE && job->tid != 0 && !job->is_machine &&
+           !job->is_child && !job->has_options;
+}
+
+static int by_id(const void *left, const void *right)
+{
+    int64_t a = (*(const struct job_settle *const *)left)->job->id;
+    int64_t b = (*(const struct job_settle *const *)right)->job->id;
+
+    return (a > b) - (a < b);
+}
+
+/* It waits for the next flush, and so does the end of its claim. */
+static void put_back(struct settle *settle, const struct job_settle *item)
+{
+    struct slot *slot = slot_of_item(item);
+    const struct uuid *token = &slot->claim->asked.token;
+
+    slot_move_first(settle->options.slots, slot, SLOT_WAITING);
+    settle->n_sent--;
+    for (size_t i = 0; i < settle->n_ended; i++) {
+        if (memcmp(&settle->ended[i], token, sizeof(*token)) == 0)
+            settle->ended[i] = settle->ended[--settle->n_ended];
+    }
+}
+
+/* Ascending, none twice. The same job twice means that we had lost it and got it again; the second
+ * outcome, with a token of its own, waits for the next flush. */
+static void arrange_done(struct settle *settle, struct cargo *cargo)
+{
+    bool sorted = true;
+    size_t n = cargo->n;
+
+    for (size_t i = 0; i < n; i++) {
+        settle->done_ids[i] = cargo->items[i]->job->id;
+        sorted = sorted && (i == 0 || settle->done_ids[i - 1] < settle->done_ids[i]);
+    }
+    if (sorted)
+        return;
+    qsort(cargo->items, n, sizeof(cargo->items[0]), by_id);
+    cargo->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct job_settle *item = cargo->items[i];
+
+        if (cargo->n > 0 && settle->done_ids[cargo->n - 1] == item->job->id) {
+            put_back(settle, item);
+            continue;
+        }
+        settle->done_ids[cargo->n] = item->job->id;
+        cargo->items[cargo->n++] = item;
+    }
+}
+
+/* In the order of their ids: the database answers in that of their rows. */
+static void read_done(struct settle *settle, struct cargo *cargo, const PGresult *r, row_fn unused)
+{
+    bool done[SETTLE_BATCH_MAX] __attribute__((uninitialized));
+
+    (void)unused;
+    memset(done, false, cargo->n * sizeof(*done));
+    for (int row = 0; row < PQntuples(r); row++)
+        done[job_settle_done_row(r, row, settle->done_ids, cargo->n)] = true;
+    for (size_t i = 0; i < cargo->n; i++) {
+        if (done[i])
+            hand_back(settle, &cargo->items[i], "done");
+    }
+}
+
+/* CARRIER_DONE is the last because it alone may leave jobs to the next flush, and does not end
+ * their claims then. */
+static const struct carrier carriers[SETTLE_CARRIERS] = {
+    [CARRIER_ANY] = {.stmt = STMT_job_settle,
+                     .takes = takes_any,
+                     .arrange = arrange_any,
+                     .bind = job_settle_bind,
+                     .read = read_rows,
+                     .row = job_settle_row,
+                     .ends_claims = true},
+    [CARRIER_NEXT] = {.stmt = STMT_job_settle_next,
+                      .takes = takes_next,
+                      .bind = bind_next,
+                      .read = read_rows,
+                      .row = job_settle_next_row,
+                      .sends_again = true},
+    [CARRIER_DONE] = {.stmt = STMT_job_settle_done,
+                      .takes = takes_done,
+                      .arrange = arrange_done,
+                      .bind = job_settle_done_bind,
+                      .read = read_done,
+                      .ends_claims = true,
+                      .sends_again = true},
+};
+
+/* ---- a flush */
+
+/* The narrowest that takes it. */
+static struct cargo *cargo_for(struct settle *settle, const struct slot *slot)
+{
+    size_t i = SETTLE_CARRIERS - 1;
+
+    while (!carriers[i].takes(slot))
+        i--;
+    return &settle->cargo[i];
+}
+
+/* Moves what fits into one flush from waiting to flying. */
+static void gather(struct settle *settle)
 {
     size_t most = settle->n_suspects > 0 ? settle->suspects_max : SETTLE_BATCH_MAX;
     size_t bytes = 0;
     size_t n = 0;
+    struct slot *slot;
 
-    load->n_ended = load->n_others = load->n_nexts = load->n_steps = 0;
-    for (size_t all = 0; all < most && !list_empty(&settle->waiting); all++) {
-        struct slot *slot = slot_of_link(settle->waiting.next);
+    settle->n_ended = 0;
+    for (size_t i = 0; i < SETTLE_CARRIERS; i++)
+        settle->cargo[i].n = 0;
+    for (; n < most && (slot = slot_first(settle->options.slots, SLOT_WAITING)) != NULL; n++) {
+        struct cargo *cargo = cargo_for(settle, slot);
+        bool alone = slot->sent.alone || slot->sent.refused == REFUSED_PARK;
 
         bytes += outcome_bytes(&slot->item.outcome);
-        bool alone = slot->alone || slot->tries == TRIES_PARK;
-
-        if (all > 0 && (bytes > SETTLE_BYTES_MAX || alone))
+        if (n > 0 && (bytes > SETTLE_BYTES_MAX || alone))
             break;
         if (alone)
             most = 1;
-        list_remove(&slot->link);
-        if (is_plainly_next(slot)) {
-            load->nexts[load->n_nexts++] = slot;
-        } else if (goes_on(slot)) {
-            load->sticky[load->n_steps] = slot->sticky;
-            load->steps[load->n_steps++] = slot;
-        } else if (is_plainly_done(slot)) {
-            settle->flying[n++] = slot;
+        cargo->items[cargo->n++] = &slot->item;
+        slot_move(settle->options.slots, slot, SLOT_FLYING);
+        /* The claim of which the last job is on its way is over. */
+        if (slot->claim->n_unsent == 0 && !slot->claim->left_to_lease)
+            settle->ended[settle->n_ended++] = slot->claim->asked.token;
+    }
+    settle->n_sent = n;
+    for (size_t i = 0; i < SETTLE_CARRIERS; i++) {
+        if (carriers[i].arrange != NULL)
+            carriers[i].arrange(settle, &settle->cargo[i]);
+    }
+}
+
+/* A flush that had no effect, or none that we know of: everything waits again, first in line, in
+ * the order in which it waited before. */
+static void ungather(struct settle *settle, bool again)
+{
+    struct list *flying = &settle->options.slots->at[SLOT_FLYING];
+
+    while (!list_empty(flying)) {
+        struct slot *slot = slot_of_link(flying->prev);
+
+        slot->sent.again |= again;
+        slot_move_first(settle->options.slots, slot, SLOT_WAITING);
+    }
+    settle->n_sent = 0;
+}
+
+/* What the answer does not name. */
+static void on_missing(struct settle *settle, const struct carrier *carrier, struct cargo *cargo)
+{
+    for (size_t i = 0; i < cargo->n; i++) {
+        if (cargo->items[i] == NULL)
+            continue;
+        struct slot *slot = slot_of_item(cargo->items[i]);
+
+        if (carrier->sends_again) {
+            slot->run.job.tid = 0;
+            slot_move_first(settle->options.slots, slot, SLOT_WAITING);
         } else {
-            load->others[load->n_others++] = slot;
+            hand_back(settle, &cargo->items[i], NULL); /* it was no longer ours */
         }
-    }
-    n = put_in_order(settle, settle->flying, n);
-    settle->n_flying_done = n;
-    for (size_t i = 0; i < n; i++)
-        settle->done_ids[i] = settle->flying[i]->run.job.id;
-    memcpy(settle->flying + n, load->others, load->n_others * sizeof(*load->others));
-    n += load->n_others;
-    settle->n_flying_ended = n;
-    settle->n_flying_next = load->n_nexts;
-    memcpy(settle->flying + n, load->nexts, load->n_nexts * sizeof(*load->nexts));
-    n += load->n_nexts;
-    memcpy(settle->flying + n, load->steps, load->n_steps * sizeof(*load->steps));
-    settle->n_flying = n + load->n_steps;
-    settle->n_waiting -= settle->n_flying;
-    count_out(settle, load);
-}
-
-/* A flush that had no effect, or none that we know of: everything waits again, first in line. */
-static void ungather(struct settle *settle, bool resent)
-{
-    while (settle->n_flying > 0) {
-        struct slot *slot = settle->flying[--settle->n_flying];
-
-        slot->claim->n_unsent += !slot->sticky;
-        slot->resent |= resent;
-        list_unshift(&settle->waiting, &slot->link);
-        settle->n_waiting++;
-    }
-}
-
-static void hand_back(struct settle *settle, struct slot **slot, const char *state)
-{
-    assert(*slot != NULL);
-    settle->n_sticky -= (*slot)->sticky;
-    settle->options.settled(settle->options.data, *slot, state);
-    *slot = NULL;
-}
-
-/* What a machine is now. */
-static const char *state_after(const struct slot *slot)
-{
-    if (slot->item.outcome.kind != OUTCOME_NEXT)
-        return "waiting";
-    return slot->item.outcome.delay_ms > 0 ? "scheduled" : "ready";
-}
-
-static void on_step(struct settle *settle, struct slot **slot, bool cancelled)
-{
-    struct slot *here = *slot;
-
-    if (!here->sticky) {
-        hand_back(settle, slot, state_after(here));
-        return;
-    }
-    *slot = NULL;
-    settle->n_sticky--;
-    settle->options.went_on(settle->options.data, here, cancelled);
-}
-
-static void on_nexts(struct settle *settle, const PGresult *r, struct slot **flying)
-{
-    for (int row = 0; r != NULL && row < PQntuples(r); row++) {
-        size_t i;
-        bool cancelled;
-        uint64_t place;
-
-        job_settle_next_row(r, row, &i, &cancelled, &place);
-        flying[i]->run.job.place = place;
-        on_step(settle, &flying[i], cancelled);
-    }
-}
-
-static void on_steps(struct settle *settle, const PGresult *r, struct slot **flying)
-{
-    for (int row = 0; r != NULL && row < PQntuples(r); row++) {
-        size_t i;
-        bool cancelled;
-        uint64_t place;
-
-        job_settle_step_row(r, row, &i, &cancelled, &place);
-        flying[i]->run.job.place = place;
-        flying[i]->moved = false;
-        if (!flying[i]->sticky)
-            settle->options.due(settle->options.data, flying[i], job_settle_due_ms(r, row));
-        on_step(settle, &flying[i], cancelled);
-    }
-}
-
-/* One that is not where the claim left it, or was stale: job_settle knows, and the answer is in the
- * next flush. */
-static void send_again(struct settle *settle, struct slot **slot)
-{
-    (*slot)->moved = true;
-    (*slot)->claim->n_unsent += !(*slot)->sticky;
-    list_unshift(&settle->waiting, &(*slot)->link);
-    settle->n_waiting++;
-    *slot = NULL;
-}
-
-/* In the order of their ids: the database answers in that of their places. */
-static void on_done(struct settle *settle, const PGresult *r, size_t n)
-{
-    bool done[SETTLE_BATCH_MAX] __attribute__((uninitialized));
-
-    memset(done, false, n * sizeof(*done));
-    for (int row = 0; r != NULL && row < PQntuples(r); row++)
-        done[job_settle_done_row(r, row, settle->done_ids, n)] = true;
-    for (size_t i = 0; i < n; i++) {
-        if (done[i])
-            hand_back(settle, &settle->flying[i], "done");
     }
 }
 
@@ -294,53 +345,28 @@ static size_t suspects_limit(const struct settle *settle, size_t most)
 
 static void on_answers(struct settle *settle, const struct batch_end *end)
 {
-    struct slot **flying = settle->flying;
-    size_t n = settle->n_flying;
-    size_t n_done = settle->n_flying_done;
-    size_t n_ended = settle->n_flying_ended;
-    size_t n_before_steps = n_ended + settle->n_flying_next;
-    size_t answer = settle->n_before;
-    const PGresult *others = n_ended > n_done ? end->results[answer++] : NULL;
-    const PGresult *nexts = n_before_steps > n_ended ? end->results[answer++] : NULL;
-    const PGresult *steps = n > n_before_steps ? end->results[answer++] : NULL;
-    const PGresult *done = n_done > 0 ? end->results[answer++] : NULL;
-
-    on_done(settle, done, n_done);
-    for (int row = 0; others != NULL && row < PQntuples(others); row++) {
-        size_t i;
-        const char *state;
-
-        job_settle_row(others, row, &i, &state);
-        settle->options.due(
-            settle->options.data, flying[n_done + i], job_settle_due_ms(others, row));
-        hand_back(settle, &flying[n_done + i], state);
+    for (size_t i = SETTLE_CARRIERS; i-- > 0;) {
+        if (settle->cargo[i].n > 0)
+            carriers[i].read(
+                settle, &settle->cargo[i], end->results[settle->cargo[i].answer], carriers[i].row);
     }
-    on_nexts(settle, nexts, flying + n_ended);
-    on_steps(settle, steps, flying + n_before_steps);
-    for (size_t i = 0; i < n_before_steps; i++) {
-        if (flying[i] != NULL && (i < n_done || i >= n_ended))
-            send_again(settle, &flying[i]);
-    }
-    /* What is missing from the answers was no longer ours. */
-    for (size_t i = 0; i < n; i++) {
-        if (flying[i] != NULL)
-            hand_back(settle, &flying[i], NULL);
-    }
+    for (size_t i = SETTLE_CARRIERS; i-- > 0;)
+        on_missing(settle, &carriers[i], &settle->cargo[i]);
     if (settle->lanes_left && lanes_called(end->results[end->n_results - 1]) < 0)
         settle->options.missed(settle->options.data);
 }
 
 static void on_committed(struct settle *settle, const struct batch_end *end)
 {
-    size_t n = settle->n_flying;
+    size_t n = settle->n_sent;
 
     if (settle->parking)
-        hand_back(settle,
-                  &settle->flying[0],
-                  PQntuples(end->results[settle->n_before]) > 0 ? "parked" : NULL);
+        settle->options.settled(settle->options.data,
+                                slot_first(settle->options.slots, SLOT_FLYING),
+                                PQntuples(end->results[settle->n_before]) > 0 ? "parked" : NULL);
     else
         on_answers(settle, end);
-    settle->n_flying = 0;
+    settle->n_sent = 0;
     settle->retry_ms = RETRY_MIN_MS;
     settle->since_us = 0;
     settle->n_suspects -= n < settle->n_suspects ? n : settle->n_suspects;
@@ -351,17 +377,17 @@ static void on_committed(struct settle *settle, const struct batch_end *end)
  * error. If it cannot fail either, because its end cannot be written, it is parked. */
 static void on_refused(struct settle *settle, const struct pawl_err *err)
 {
-    struct slot *slot = slot_of_link(settle->waiting.next);
+    struct slot *slot = slot_first(settle->options.slots, SLOT_WAITING);
     char error[1200];
 
     log_error_err(settle->options.log,
                   "job_settle",
                   err,
                   LOG_INT("job", slot->run.job.id),
-                  LOG_INT("try", slot->tries));
-    if (++slot->tries == TRIES_PARK) /* with the error it has by now */
+                  LOG_INT("try", slot->sent.refused));
+    if (++slot->sent.refused == REFUSED_PARK) /* with the error it has by now */
         return;
-    if (slot->tries == TRIES_FAIL) {
+    if (slot->sent.refused == REFUSED_FAIL) {
         snprintf(error, sizeof(error), "the outcome could not be stored: %s", err->message);
         slot_finish(slot,
                     &(struct outcome){
@@ -370,16 +396,13 @@ static void on_refused(struct settle *settle, const struct pawl_err *err)
                         .delay_ms = -1,
                         .run_us = slot->item.outcome.run_us,
                     });
-        settle->n_sticky -= slot->sticky;
-        slot->sticky = false;
+        slot_set_sticky(settle->options.slots, slot, false);
         return;
     }
     /* Given up. It is never sent, so no settle ends its claim: once the other jobs of the claim are
      * over nothing renews it, the lease runs out and the sweeper takes the job back. */
-    list_remove(&slot->link);
-    settle->n_waiting--;
+    slot->claim->left_to_lease = true;
     settle->n_suspects--;
-    settle->n_sticky -= slot->sticky;
     settle->options.settled(settle->options.data, slot, NULL);
 }
 
@@ -412,15 +435,15 @@ static void on_flushed(void *data, const struct batch_end *end)
 
     if (end->verdict == PG_VERDICT_OK) {
         stats->settles++;
-        if (settle->n_flying > stats->settle_batch_max)
-            stats->settle_batch_max = settle->n_flying;
+        if (settle->n_sent > stats->settle_batch_max)
+            stats->settle_batch_max = settle->n_sent;
         latency_add(&stats->settle, end->took_us);
         on_committed(settle, end);
         /* Not left to the end of the turn, which first hands out what goes on: the database works meanwhile. */
         settle_flush(settle);
         return;
     }
-    size_t n = settle->n_flying;
+    size_t n = settle->n_sent;
 
     stats->settle_errors++;
     ungather(settle, end->verdict == PG_VERDICT_UNKNOWN);
@@ -430,8 +453,10 @@ static void on_flushed(void *data, const struct batch_end *end)
             on_refused(settle, end->err);
         return;
     }
-    log_warn_err(
-        settle->options.log, "job_settle", end->err, LOG_INT("waiting", settle->n_waiting));
+    log_warn_err(settle->options.log,
+                 "job_settle",
+                 end->err,
+                 LOG_INT("waiting", settle->options.slots->n[SLOT_WAITING]));
     if (settle_ran_into_lock(end)) {
         settle_set_aside(settle, n);
         return;
@@ -442,96 +467,92 @@ static void on_flushed(void *data, const struct batch_end *end)
     settle->retry_ms = settle->retry_ms * 2 < RETRY_MAX_MS ? settle->retry_ms * 2 : RETRY_MAX_MS;
 }
 
-static bool any_resent(const struct settle *settle)
+static bool any_again(struct settle *settle)
 {
-    for (size_t i = 0; i < settle->n_flying; i++) {
-        if (settle->flying[i]->resent)
+    LIST_FOREACH(link, &settle->options.slots->at[SLOT_FLYING]) {
+        if (slot_of_link(link)->sent.again)
             return true;
     }
     return false;
 }
 
-static bool fill_park(struct settle *settle, struct batch *batch, const struct load *load)
+static bool fill_park(struct settle *settle, struct batch *batch, const struct slot *slot)
 {
     struct params *params = batch_add(batch, STMT(job_park));
 
     if (params != NULL)
-        job_park_bind(
-            params, &settle->flying[0]->item, settle->options.worker, load->ended, load->n_ended);
+        job_park_bind(params, &slot->item, settle->options.worker, settle->ended, settle->n_ended);
     return params != NULL;
 }
 
-static bool fill_batch(struct settle *settle, struct batch *batch, struct load *load)
+/* One statement for each carrier that has something to carry. Claims end with the last of them,
+ * when all their jobs are gone. */
+static bool fill_carriers(struct settle *settle, struct batch *batch)
 {
-    const struct job_settle *items[SETTLE_BATCH_MAX] __attribute__((uninitialized));
+    struct params *params[SETTLE_CARRIERS];
+    size_t n_ended = settle->n_ended;
+    size_t n = 0;
 
-    gather(settle, load);
-    settle->parking = settle->flying[0]->tries == TRIES_PARK;
-    for (size_t i = 0; i < settle->n_flying; i++)
-        items[i] = &settle->flying[i]->item;
+    for (size_t i = 0; i < SETTLE_CARRIERS; i++) {
+        struct cargo *cargo = &settle->cargo[i];
 
-    size_t n_done = settle->n_flying_done;
+        params[i] = cargo->n > 0 ? batch_add(batch, &stmts[carriers[i].stmt]) : NULL;
+        if (cargo->n > 0 && params[i] == NULL)
+            return false;
+        cargo->answer = settle->n_before + n;
+        n += cargo->n > 0;
+    }
+    for (size_t i = SETTLE_CARRIERS; i-- > 0;) {
+        const struct cargo *cargo = &settle->cargo[i];
+
+        if (cargo->n == 0)
+            continue;
+        carriers[i].bind(
+            params[i], cargo->items, cargo->n, settle->options.worker, settle->ended, n_ended);
+        if (carriers[i].ends_claims)
+            n_ended = 0;
+    }
+    return true;
+}
+
+static bool fill_batch(struct settle *settle, struct batch *batch)
+{
+    struct list *flying = &settle->options.slots->at[SLOT_FLYING];
+    const struct slot *first;
     size_t n_let_go = 0;
 
+    gather(settle);
+    first = slot_of_link(flying->next);
+    settle->parking = first->sent.refused == REFUSED_PARK;
+    settle->lanes_left = false;
     settle->n_before = 0;
     /* What an earlier flush settled, as far as is known, is found settled and nothing is written: then this makes the
      * commit wait until the earlier one is sure to last. */
-    if (any_resent(settle)) {
+    if (any_again(settle)) {
         if (batch_add(batch, STMT(tx_confirm)) == NULL)
             return false;
         settle->n_before++;
     }
     if (settle->parking)
-        return fill_park(settle, batch, load);
-    if (settle_let_go(batch, settle->flying, settle->n_flying, &n_let_go) < 0)
+        return fill_park(settle, batch, first);
+    if (settle_let_go(batch, flying, settle->n_sent, &n_let_go) < 0)
         return false;
     settle->n_before += n_let_go;
-    struct params *others = load->n_others > 0 ? batch_add(batch, STMT(job_settle)) : NULL;
-    struct params *nexts = load->n_nexts > 0 ? batch_add(batch, STMT(job_settle_next)) : NULL;
-    struct params *steps = load->n_steps > 0 ? batch_add(batch, STMT(job_settle_step)) : NULL;
-    struct params *done = n_done > 0 ? batch_add(batch, STMT(job_settle_done)) : NULL;
-    size_t n_ended = load->n_ended;
-
-    if ((n_done > 0 && done == NULL) || (load->n_others > 0 && others == NULL) ||
-        (load->n_nexts > 0 && nexts == NULL) || (load->n_steps > 0 && steps == NULL))
-        return false;
-    if (nexts != NULL)
-        job_settle_next_bind(nexts, items + settle->n_flying_ended, load->n_nexts);
-    /* Claims end with the last statement, when all their jobs are gone. That of the done ones is the last, because it alone
-     * may leave jobs to the next flush, and does not end their claims then. */
-    if (done != NULL) {
-        job_settle_done_bind(done, items, n_done, settle->options.worker, load->ended, n_ended);
-        n_ended = 0;
-    }
-    if (steps != NULL) {
-        job_settle_step_bind(steps,
-                             items + settle->n_flying_ended + load->n_nexts,
-                             load->sticky,
-                             load->n_steps,
-                             load->ended,
-                             n_ended);
-        n_ended = 0;
-    }
-    if (others != NULL)
-        job_settle_bind(
-            others, items + n_done, load->n_others, settle->options.worker, load->ended, n_ended);
-    return settle_follow(batch, settle->flying, settle->n_flying, &settle->lanes_left) == 0;
+    return fill_carriers(settle, batch) &&
+           settle_follow(batch, flying, settle->n_sent, &settle->lanes_left) == 0;
 }
 
 void settle_flush(struct settle *settle)
 {
-    /* gather sets what is read of it; else the compiler would zero 98 KB for each outcome, and each look in vain. */
-    struct load load __attribute__((uninitialized));
-
     /* Which claims it ends depends on the primary: not before there is a connection to one, and not on the next. */
-    if (settle->n_flying > 0 || settle->n_waiting == 0 || settle->blocked ||
+    if (settle->n_sent > 0 || settle->options.slots->n[SLOT_WAITING] == 0 || settle->blocked ||
         uv_is_active((uv_handle_t *)&settle->retry) ||
         conn_state(settle->options.conn) != CONN_READY)
         return;
 
     struct batch *batch = batch_new(settle->options.conn);
 
-    if (batch == NULL || !fill_batch(settle, batch, &load)) {
+    if (batch == NULL || !fill_batch(settle, batch)) {
         /* Full or out of memory: back-pressure. Look again shortly. */
         ungather(settle, false);
         batch_free(batch);

@@ -3,10 +3,10 @@
  * under way, and what finishes meanwhile is gathered into the next one: under load many outcomes
  * share a commit, and a single one never waits.
  *
- * What is conserved: every slot given to settle_add comes back through `settled` (or, a machine that goes on here, `went_on`) exactly once: with
- * the state the database gave the job, or with NULL when its token was stale. A settle whose commit
- * is unknown is sent again with the same tokens; the guard in the statements makes that one effect.
- * Coordinator's thread only.
+ * What is conserved: every slot that is put into SLOT_WAITING comes back through `settled` (or, a
+ * machine that goes on here, `went_on`) exactly once: with the state the database gave the job, or
+ * with NULL when its token was stale. A settle whose commit is unknown is sent again with the same
+ * tokens; the guard in the statements makes that one effect. Coordinator's thread only.
  */
 #ifndef ENGINE_SETTLE_H
 #define ENGINE_SETTLE_H
@@ -29,8 +29,9 @@
 
 struct settle_options {
     uv_loop_t *loop;
-    struct conn *conn;  /* borrowed */
-    const char *worker; /* borrowed; name for history */
+    struct slots *slots; /* borrowed */
+    struct conn *conn;   /* borrowed */
+    const char *worker;  /* borrowed; name for history */
     const struct clock *clock;
     struct log *log;
     struct coordinator_stats *stats; /* borrowed */
@@ -45,25 +46,32 @@ struct settle_options {
     void *data;
 };
 
+/* The statements of a flush, in their order. */
+enum settle_carrier {
+    CARRIER_ANY,  /* job_settle: takes every outcome */
+    CARRIER_NEXT, /* job_settle_next: machines that simply go on here */
+    CARRIER_DONE, /* job_settle_done: plain jobs that are done */
+    SETTLE_CARRIERS,
+};
+
+/* What one of them carries in the flush under way. */
+struct cargo {
+    const struct job_settle *items[SETTLE_BATCH_MAX]; /* each in its slot; NULL: answered */
+    size_t n;
+    size_t answer; /* which of the batch's */
+};
+
 struct settle {
     struct settle_options options;
-    struct list waiting;
-    struct list aside; /* held up by a lock of another transaction (settle_aside.h) */
-    size_t n_aside;
-    struct slot
-        *flying[SETTLE_BATCH_MAX]; /* done plain ones, all others that end, machines that simply go
-                                              on here, all others that go on */
-    size_t n_waiting;
-    size_t n_flying;
-    size_t n_sticky; /* of both: machines that come back */
-    size_t n_flying_done;
-    int64_t done_ids[SETTLE_BATCH_MAX]; /* of those */
-    size_t n_flying_ended;              /* with the done ones */
-    size_t n_flying_next;               /* of those behind them */
-    size_t n_before;                    /* statements before those that settle them */
-    bool lanes_left;                    /* the last statement is about lanes */
-    bool parking;                       /* it is only job_park, for one that was refused twice */
-    uv_timer_t retry;                   /* runs while a failed flush waits to be sent again */
+    struct cargo cargo[SETTLE_CARRIERS];
+    size_t n_sent;                       /* outcomes in the flush under way; 0: none is */
+    int64_t done_ids[SETTLE_BATCH_MAX];  /* of what CARRIER_DONE carries */
+    struct uuid ended[SETTLE_BATCH_MAX]; /* claims of which no job is left after the flush */
+    size_t n_ended;
+    size_t n_before;  /* statements before those that settle */
+    bool lanes_left;  /* the last statement is about lanes */
+    bool parking;     /* it is only job_park, for one that was refused twice */
+    uv_timer_t retry; /* runs while a failed flush waits to be sent again */
     int64_t retry_ms;
     /* Some outcome of a batch was refused: of those first in line at most so many are sent at a
      * time, halved until it is found, doubled again with every flush that is accepted. */
@@ -83,18 +91,15 @@ struct settle {
                          way */
 };
 
+/* The timers must be closed by the caller's uv_close. */
 void settle_init(struct settle *settle, const struct settle_options *options);
-/* Forgets what is left in it. The timers must be closed by the caller's uv_close before. */
-void settle_deinit(struct settle *settle);
-
-void settle_add(struct settle *settle, struct slot *slot);
 
 /* Sends what waits, if it may. Called at the end of every loop turn. */
 void settle_flush(struct settle *settle);
 
-static inline size_t settle_pending(const struct settle *settle)
+static inline struct slot *slot_of_item(const struct job_settle *item)
 {
-    return settle->n_waiting + settle->n_flying + settle->n_aside;
+    return (struct slot *)(uintptr_t)((const char *)item - offsetof(struct slot, item));
 }
 
 #endif

@@ -19,17 +19,9 @@ static void on_look(uv_timer_t *timer)
 
 void settle_aside_init(struct settle *settle)
 {
-    list_init(&settle->aside);
     settle->look_ms = LOOK_MIN_MS;
     uv_timer_init(settle->options.loop, &settle->look);
     settle->look.data = settle;
-}
-
-void settle_aside_deinit(struct settle *settle)
-{
-    while (!list_empty(&settle->aside))
-        slot_clear(slot_of_link(settle->aside.next));
-    settle->n_aside = 0;
 }
 
 bool settle_ran_into_lock(const struct batch_end *end)
@@ -39,14 +31,10 @@ bool settle_ran_into_lock(const struct batch_end *end)
 
 static void put_aside(struct settle *settle, struct slot *slot)
 {
-    list_remove(&slot->link);
-    list_push(&settle->aside, &slot->link);
-    settle->n_waiting--;
-    settle->n_aside++;
-    settle->n_sticky -= slot->sticky; /* it keeps no place of this worker's busy meanwhile */
+    slot_move(settle->options.slots, slot, SLOT_ASIDE);
     settle->n_suspects -= settle->n_suspects > 0;
     settle->options.stats->settle_locked++;
-    if (settle->n_waiting == 0)
+    if (settle->options.slots->n[SLOT_WAITING] == 0)
         settle->since_us = 0; /* nothing is under way */
 }
 
@@ -54,11 +42,7 @@ static void put_aside(struct settle *settle, struct slot *slot)
  * that it does not hold up others again. */
 static void bring_back(struct settle *settle, struct slot *slot)
 {
-    list_remove(&slot->link);
-    list_unshift(&settle->waiting, &slot->link);
-    settle->n_waiting++;
-    settle->n_aside--;
-    settle->n_sticky += slot->sticky;
+    slot_move_first(settle->options.slots, slot, SLOT_WAITING);
     settle->n_suspects += settle->n_suspects > 0; /* they are the first that wait */
     settle->n_blocked += settle->blocked && !settle->looked_blocked;
 }
@@ -69,7 +53,7 @@ static void gather(struct settle *settle)
 {
     size_t n = 0;
 
-    LIST_FOREACH(link, &settle->aside) {
+    LIST_FOREACH(link, &settle->options.slots->at[SLOT_ASIDE]) {
         if (n < SETTLE_BATCH_MAX)
             settle->looked[n++] = slot_of_link(link);
     }
@@ -77,7 +61,7 @@ static void gather(struct settle *settle)
     if (settle->blocked) {
         size_t left = settle->n_blocked;
 
-        LIST_FOREACH(link, &settle->waiting) {
+        LIST_FOREACH(link, &settle->options.slots->at[SLOT_WAITING]) {
             if (left == 0 || n == SETTLE_BATCH_MAX)
                 break;
             settle->looked[n++] = slot_of_link(link);
@@ -90,7 +74,7 @@ static void gather(struct settle *settle)
 
 static void look_again_soon(struct settle *settle)
 {
-    if (settle->n_aside == 0)
+    if (settle->options.slots->n[SLOT_ASIDE] == 0)
         return;
     uv_timer_start(&settle->look, on_look, (uint64_t)settle->look_ms, 0);
     settle->look_ms = settle->look_ms * 2 < LOOK_MAX_MS ? settle->look_ms * 2 : LOOK_MAX_MS;
@@ -135,8 +119,8 @@ static void on_known(struct settle *settle, const PGresult *r)
     for (size_t i = settle->n_looked_aside; i-- > 0;) {
         if (locked[i])
             continue;
-        if (!settle->looked[i]
-                 ->alone) /* else it may be held all the same, and is tried less often */
+        /* Else it may be held all the same, and is tried less often. */
+        if (!settle->looked[i]->sent.alone)
             settle->look_ms = LOOK_MIN_MS;
         bring_back(settle, settle->looked[i]);
     }
@@ -150,8 +134,10 @@ static void on_looked(void *data, const struct batch_end *end)
     if (end->verdict == PG_VERDICT_OK)
         on_known(settle, end->results[0]);
     else
-        log_warn_err(
-            settle->options.log, "job_locked", end->err, LOG_INT("aside", settle->n_aside));
+        log_warn_err(settle->options.log,
+                     "job_locked",
+                     end->err,
+                     LOG_INT("aside", settle->options.slots->n[SLOT_ASIDE]));
     if (settle->looked_blocked)
         settle->blocked = false;
     look_again_soon(settle);
@@ -196,13 +182,13 @@ static void look(struct settle *settle)
 
 void settle_set_aside(struct settle *settle, size_t n)
 {
-    assert(n > 0 && n <= settle->n_waiting);
+    assert(n > 0 && n <= settle->options.slots->n[SLOT_WAITING]);
     if (n == 1) {
-        struct slot *slot = slot_of_link(settle->waiting.next);
+        struct slot *slot = slot_first(settle->options.slots, SLOT_WAITING);
 
-        if (!slot->alone)
+        if (!slot->sent.alone)
             settle->look_ms = LOOK_MIN_MS;
-        slot->alone = true;
+        slot->sent.alone = true;
         put_aside(settle, slot);
         look_again_soon(settle);
         return;

@@ -17,7 +17,6 @@
 #include "engine/settle.h"
 
 void settle_aside_init(struct settle *settle);
-void settle_aside_deinit(struct settle *settle);
 
 /* Whether the flush ended because a lock could not be had. */
 bool settle_ran_into_lock(const struct batch_end *end);

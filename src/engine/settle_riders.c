@@ -14,7 +14,7 @@ static bool lets_children_go(const struct slot *slot)
            machine != NULL && machine->children_left > 0;
 }
 
-int settle_let_go(struct batch *batch, struct slot *const *slots, size_t n, size_t *ret_added)
+int settle_let_go(struct batch *batch, struct list *flying, size_t n, size_t *ret_added)
 {
     struct params *params = NULL;
     int64_t *ids = NULL;
@@ -23,8 +23,10 @@ int settle_let_go(struct batch *batch, struct slot *const *slots, size_t n, size
     size_t found = 0;
 
     *ret_added = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!lets_children_go(slots[i]))
+    LIST_FOREACH(link, flying) {
+        const struct slot *slot = slot_of_link(link);
+
+        if (!lets_children_go(slot))
             continue;
         if (params == NULL) {
             params = batch_add(batch, STMT(children_let_go));
@@ -36,9 +38,9 @@ int settle_let_go(struct batch *batch, struct slot *const *slots, size_t n, size
             if (ids == NULL || tokens == NULL || cancel == NULL)
                 return PAWL_ENOMEM;
         }
-        ids[found] = slots[i]->run.job.id;
-        tokens[found] = slots[i]->run.job.token;
-        cancel[found++] = slots[i]->run.job.machine->children_cancel;
+        ids[found] = slot->run.job.id;
+        tokens[found] = slot->run.job.token;
+        cancel[found++] = slot->run.job.machine->children_cancel;
     }
     if (params != NULL) {
         children_let_go_bind(params, ids, tokens, cancel, found);
@@ -75,35 +77,39 @@ static bool leaves(const struct slot *slot)
 {
     const struct group *group = slot->group;
 
-    if (slot->run.job.lane == NULL || slot->sticky)
+    if (slot->run.job.lane == NULL || slot->item.sticky)
         return false;
     return group == NULL || group->n_left == group->n_batch ||
            slot->item.outcome.kind != OUTCOME_DONE;
 }
 
-static void count_groups(struct slot *const *slots, size_t n, bool in)
+static void count_groups(struct list *flying, bool in)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (slots[i]->group != NULL && !slots[i]->sticky)
-            slots[i]->group->n_batch = in ? slots[i]->group->n_batch + 1 : 0;
+    LIST_FOREACH(link, flying) {
+        const struct slot *slot = slot_of_link(link);
+
+        if (slot->group != NULL && !slot->item.sticky)
+            slot->group->n_batch = in ? slot->group->n_batch + 1 : 0;
     }
 }
 
 /* Leaves them all; the next in each is called. */
-static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
+static int add_lanes(struct batch *batch, struct list *flying, size_t n, bool *ret_lanes)
 {
     struct params *leave = NULL;
     struct lanes left = {0};
 
-    for (size_t i = 0; i < n; i++) {
-        if (!leaves(slots[i]))
+    LIST_FOREACH(link, flying) {
+        const struct slot *slot = slot_of_link(link);
+
+        if (!leaves(slot))
             continue;
         if (leave == NULL) {
             leave = batch_add(batch, STMT(lane_leave));
-            if (leave == NULL || !lanes_alloc(&left, leave->arena, n - i))
+            if (leave == NULL || !lanes_alloc(&left, leave->arena, n))
                 return PAWL_ENOMEM;
         }
-        lanes_add(&left, slots[i]);
+        lanes_add(&left, slot);
     }
     if (leave != NULL)
         lane_leave_bind(leave, left.queues, left.names, left.ids, left.n);
@@ -111,12 +117,12 @@ static int add_lanes(struct batch *batch, struct slot *const *slots, size_t n, b
     return 0;
 }
 
-int settle_follow(struct batch *batch, struct slot *const *slots, size_t n, bool *ret_lanes)
+int settle_follow(struct batch *batch, struct list *flying, size_t n, bool *ret_lanes)
 {
     int rc;
 
-    count_groups(slots, n, true);
-    rc = add_lanes(batch, slots, n, ret_lanes);
-    count_groups(slots, n, false);
+    count_groups(flying, true);
+    rc = add_lanes(batch, flying, n, ret_lanes);
+    count_groups(flying, false);
     return rc;
 }

@@ -7,6 +7,70 @@
 
 #include "store/held.h"
 
+/* What a slot counts for, by whether it is sticky and where it is. */
+enum { HERE = 1, UNSENT = 2, COMES_BACK = 4 };
+
+static const unsigned counts_for[2][SLOT_PLACES] = {
+    {
+        [SLOT_BEHIND] = HERE | UNSENT,
+        [SLOT_BUFFERED] = HERE | UNSENT,
+        [SLOT_RUNNING] = HERE | UNSENT,
+        [SLOT_WAITING] = HERE | UNSENT,
+        [SLOT_FLYING] = HERE,
+        [SLOT_ASIDE] = HERE | UNSENT,
+    },
+    {
+        [SLOT_RUNNING] = HERE | UNSENT,
+        [SLOT_WAITING] = HERE | UNSENT | COMES_BACK,
+        [SLOT_FLYING] = HERE | UNSENT | COMES_BACK,
+        [SLOT_ASIDE] = HERE | UNSENT, /* it keeps no hands of this worker's busy meanwhile */
+    },
+};
+
+static inline size_t one_if(unsigned counts)
+{
+    return counts != 0;
+}
+
+static inline void recount(struct slots *slots, struct slot *slot, unsigned before, unsigned now)
+{
+    struct claim *claim = slot->claim;
+
+    if (before == now)
+        return;
+    /* What is taken off a number was added to it before: it wraps, and never goes below 0. */
+    claim->n_slots += one_if(now & HERE) - one_if(before & HERE);
+    claim->n_unsent += one_if(now & UNSENT) - one_if(before & UNSENT);
+    slots->n_sticky += one_if(now & COMES_BACK) - one_if(before & COMES_BACK);
+}
+
+static inline void
+move(struct slots *slots, struct slot *slot, enum slot_place to, struct list *list, bool first)
+{
+    unsigned before = counts_for[slot->item.sticky][slot->run.place];
+
+    slots_put(slots, &slot->run, to, list, first);
+    recount(slots, slot, before, counts_for[slot->item.sticky][to]);
+}
+
+void slot_move(struct slots *slots, struct slot *slot, enum slot_place to)
+{
+    move(slots, slot, to, &slots->at[to], false);
+}
+
+void slot_move_first(struct slots *slots, struct slot *slot, enum slot_place to)
+{
+    move(slots, slot, to, &slots->at[to], true);
+}
+
+void slot_set_sticky(struct slots *slots, struct slot *slot, bool sticky)
+{
+    unsigned before = counts_for[slot->item.sticky][slot->run.place];
+
+    slot->item.sticky = sticky;
+    recount(slots, slot, before, counts_for[sticky][slot->run.place]);
+}
+
 struct claim *claim_new(const struct job_claim *asked)
 {
     struct claim *claim = calloc(1, sizeof(*claim));
@@ -52,7 +116,7 @@ static int by_lane(const void *left, const void *right)
 }
 
 /* Puts those that entered a lane together in line: all but the first of each lane wait. */
-static int make_groups(struct claim *claim, size_t n, size_t n_together)
+static int make_groups(struct claim *claim, size_t n, size_t n_together, struct slots *slots)
 {
     struct slot **members = calloc(n_together, sizeof(struct slot *));
     size_t k = 0;
@@ -74,10 +138,11 @@ static int make_groups(struct claim *claim, size_t n, size_t n_together)
 
         if (i == 0 || strcmp(slot->run.job.lane, members[i - 1]->run.job.lane) != 0) {
             slot->group = &claim->groups[claim->n_groups++];
-            list_init(&slot->group->waiting);
+            slot->group->ahead = slot;
+            list_init(&slot->group->behind);
         } else {
             slot->group = members[i - 1]->group;
-            list_push(&slot->group->waiting, &slot->link);
+            move(slots, slot, SLOT_BEHIND, &slot->group->behind, false);
         }
         slot->group->n_left++;
     }
@@ -93,7 +158,7 @@ static void forget_slots(struct claim *claim, size_t n)
     claim->slots = NULL;
 }
 
-int claim_fill(struct claim *claim, PGresult *result)
+int claim_fill(struct claim *claim, PGresult *result, struct slots *slots)
 {
     bool more;
     size_t n = (size_t)job_claim_count(result, &more);
@@ -121,18 +186,15 @@ int claim_fill(struct claim *claim, PGresult *result)
     for (size_t i = 0; i < n; i++) {
         struct slot *slot = &claim->slots[i];
 
-        list_init(&slot->link);
         slot->claim = claim;
         slot->item.job = &slot->run.job;
     }
-    if (n_together > 0 && make_groups(claim, n, n_together) < 0) {
+    if (n_together > 0 && make_groups(claim, n, n_together, slots) < 0) {
         forget_slots(claim, n);
         return PAWL_ENOMEM;
     }
     claim->result = result;
-    claim->n_slots = n;
     claim->n_filled = n;
-    claim->n_unsent = n;
     return 0;
 }
 
@@ -146,7 +208,6 @@ int claim_fill_held(struct claim *claim, PGresult *result)
     for (size_t i = 0; i < n; i++) {
         struct slot *slot = &claim->slots[i];
 
-        list_init(&slot->link);
         slot->claim = claim;
         slot->item.job = &slot->run.job;
         claim->n_filled = i + 1;
@@ -155,8 +216,6 @@ int claim_fill_held(struct claim *claim, PGresult *result)
             return PAWL_ENOMEM;
     }
     claim->result = result;
-    claim->n_slots = n;
-    claim->n_unsent = n;
     return 0;
 }
 
@@ -174,21 +233,9 @@ void claim_free(struct claim *claim)
     free(claim);
 }
 
-/* What the last run came to. */
-static void forget_outcome(struct slot *slot)
-{
-    free(slot->result);
-    free(slot->error);
-    free(slot->on);
-    slot->result = NULL;
-    slot->error = NULL;
-    slot->on = NULL;
-}
-
 void slot_clear(struct slot *slot)
 {
-    list_remove(&slot->link);
-    forget_outcome(slot);
+    outcome_clear(&slot->item.outcome);
     free(slot->note);
     slot->note = NULL;
     if (slot->machine != NULL)
@@ -236,31 +283,15 @@ int slot_go_on(struct slot *slot, int64_t now_us)
     slot->run.job.machine = &machine->view;
     slot->run.job.is_machine = true;
     slot->run.job.attempt = 1;
-    forget_outcome(slot);
-    slot->sticky = false;
+    outcome_clear(&slot->item.outcome);
     return 0;
 }
 
 void slot_finish(struct slot *slot, const struct outcome *outcome)
 {
-    forget_outcome(slot);
-    slot->item.outcome = *outcome;
-    if (outcome->on != NULL) {
-        slot->on = going_on_copy(outcome->on);
-        slot->item.outcome.on = slot->on;
-        if (slot->on == NULL)
-            slot->item.outcome.kind = OUTCOME_RETRY;
-    }
-    if (outcome->error != NULL)
-        slot->error = strdup(outcome->error);
-    if (outcome->result != NULL) {
-        /* One byte more, so that an empty result is not a missing one. */
-        slot->result = malloc(outcome->result_len + 1);
-        if (slot->result != NULL)
-            memcpy(slot->result, outcome->result, outcome->result_len);
-        else
-            slot->item.outcome.kind = OUTCOME_RETRY;
-    }
-    slot->item.outcome.result = slot->result;
-    slot->item.outcome.error = slot->error;
+    struct outcome copy;
+
+    outcome_copy(outcome, &copy);
+    outcome_clear(&slot->item.outcome);
+    slot->item.outcome = copy;
 }

@@ -2,16 +2,8 @@
  * slot: one claimed job on its way through this process, from the claim to the settle. And the
  * claim it came with, which owns the memory of all its slots.
  *
- * A slot is in exactly one place at a time, and each place is a state:
- *
- *     coordinator.buffered  claimed ahead of need; not started
- *     group.waiting         likewise, and one of its lane is ahead of it
- *     coordinator.running   in the hands
- *     settle.waiting        finished; its outcome waits for the next flush
- *     settle.flying         its outcome is on the wire (an array: the answer names positions)
- *     settle.aside          another transaction holds a row that its settle changes
- *
- * Coordinator's thread only.
+ * Where a slot may be, and how it moves: engine/slots.h. slot_move() is the door for slots of the
+ * coordinator: it keeps the numbers of the claim, too. Coordinator's thread only.
  */
 #ifndef ENGINE_SLOT_H
 #define ENGINE_SLOT_H
@@ -23,17 +15,18 @@
 
 #include "base/list.h"
 #include "core/machine.h"
-#include "engine/hands.h"
+#include "engine/slots.h"
 #include "store/job.h"
 
 struct slot;
 
-/* Jobs of one lane that were claimed together. They run one after the other, in the order of their ids;
- * the first goes to the coordinator, the others wait here. The lane is left with the last of them. */
+/* Jobs of one lane that were claimed together. They run one after the other, in the order of their
+ * ids: one goes through the coordinator, the others wait here. The lane is left with the last. */
 struct group {
-    struct list waiting;
-    size_t n_left;  /* not settled */
-    size_t n_batch; /* of these, in the settle that is being made; 0 at all other times */
+    struct list behind; /* SLOT_BEHIND */
+    struct slot *ahead; /* the one that they wait for; NULL: none */
+    size_t n_left;      /* not settled */
+    size_t n_batch;     /* of these, in the settle that is being made; 0 at all other times */
 };
 
 /* All that one job_claim took. Ends when the last of its jobs is settled. */
@@ -44,40 +37,45 @@ struct claim {
     struct slot *slots;     /* owned array */
     struct group *groups;   /* owned array; NULL: none */
     size_t n_groups;
-    size_t n_filled;    /* slots there are */
-    size_t n_slots;     /* slots that are not settled; the claim is over when there is none */
-    size_t n_unsent;    /* of these, not in a settle on the wire: at 0 that settle ends it */
+    size_t n_filled; /* slots there are */
+    /* Kept by slot_move(): */
+    size_t n_slots;  /* slots that are somewhere here; the claim is over when there is none */
+    size_t n_unsent; /* of these, not in a settle on the wire: at 0 that settle ends it */
+
     int64_t renewed_us; /* steady clock at the send of the claim or of the last renewal */
     bool renewing;      /* the renewal under way names it */
     bool lost;          /* the database no longer knows it: its jobs' outcomes count for nothing */
-    /* The primary moved since: outcomes that were acknowledged before may be lost with the old one,
-     * and jobs be held that we think settled. So no settle ends it; its lease does. */
+    /* No settle ends it; its lease does. The primary moved since, so that outcomes that were
+     * acknowledged before may be lost with the old one; or a job of it was given up unsettled; or
+     * it is another process's. */
     bool left_to_lease;
 };
 
 struct slot {
-    struct run run; /* what the hands see */
-    struct list link;
+    /* As it was claimed. */
+    struct run run; /* what the hands see, and where the slot is */
     struct claim *claim;
-    struct group *group;          /* NULL: it is by itself */
-    bool together;                /* as the claim said */
-    bool passed;                  /* the next of its group has had its turn */
-    int64_t due_us;               /* when it was due: orders the jobs of a claim */
-    struct job_settle item;       /* filled in when the hands report; texts owned by the slot */
-    char *result;                 /* owned */
-    char *error;                  /* owned */
-    char *note;                   /* owned; what it said about how far it is, not sent yet */
-    struct going_on *on;          /* owned; how a machine goes on */
+    struct group *group; /* NULL: it is by itself */
+    int64_t due_us;      /* when it was due: orders the jobs of a claim */
+    bool together;       /* others of its lane were claimed with it */
+
+    /* What it came to. item.sticky: slot_set_sticky() alone changes it. */
+    struct job_settle item;       /* filled in when the hands report; its texts are copies */
     struct slot_machine *machine; /* owned; NULL: not a machine (yet) */
-    bool sticky;                  /* its settle keeps the claim, and it goes on here */
-    int tries;                    /* settles that failed for this outcome alone */
+
+    /* The run under way. */
+    char *note;         /* owned; what it said about how far it is, not sent yet */
     int64_t started_us; /* steady clock when the hands got it; only where there is a timeout */
     unsigned probe;     /* of its kind's breaker; 0: none (engine/breaker.h) */
     bool told;          /* to end, by us: how it ends says nothing about its kind */
     bool overran;       /* it was said that it runs beyond its timeout */
-    bool alone;         /* what held up its settle cannot be seen: it is sent by itself */
-    bool moved;         /* its row is not where the claim left it */
-    bool resent;        /* an earlier settle of it may have been committed without our knowing */
+
+    /* The outcome under way. */
+    struct slot_sent {
+        int refused; /* settles that failed for this outcome alone */
+        bool alone;  /* what held up its settle cannot be seen: it is sent by itself */
+        bool again;  /* an earlier settle of it may have been committed without our knowing */
+    } sent;
 };
 
 /* Where a machine is, while it is here. */
@@ -91,12 +89,19 @@ struct slot_machine {
 
 struct claim *claim_new(const struct job_claim *asked) MUST_CHECK;
 
-/* Takes the result and makes a slot for each of its rows, the most urgent first. PAWL_ENOMEM: then
- * the result is still the caller's. */
-int claim_fill(struct claim *claim, PGresult *result) MUST_CHECK;
+/* Takes the result and makes a slot for each of its rows, the most urgent first. Those that are
+ * behind another of their lane are put there. PAWL_ENOMEM: then the result is still the caller's.
+ */
+int claim_fill(struct claim *claim, PGresult *result, struct slots *slots) MUST_CHECK;
 /* The same for rows of job_held: jobs of any claims and queues, a slot for each row in its order. */
 int claim_fill_held(struct claim *claim, PGresult *result) MUST_CHECK;
 void claim_free(struct claim *claim); /* with all its slots; NULL accepted */
+
+/* To the end of the line in that place, or to its front. Counts for its claim. */
+void slot_move(struct slots *slots, struct slot *slot, enum slot_place to);
+void slot_move_first(struct slots *slots, struct slot *slot, enum slot_place to);
+/* Whether its settle keeps the claim, and it goes on here. */
+void slot_set_sticky(struct slots *slots, struct slot *slot, bool sticky);
 
 /* Takes copies of what the outcome points to. Out of memory turns it into a retry without a text.
  */
@@ -104,7 +109,7 @@ void slot_finish(struct slot *slot, const struct outcome *outcome);
 /* Its `next` is committed: run.job is at the next step now, and nothing is left of the outcome.
  * PAWL_ENOMEM: it stays as it is. */
 int slot_go_on(struct slot *slot, int64_t now_us) MUST_CHECK;
-/* Off its list, texts freed. The memory goes with the claim. */
+/* Frees what it owns. Its own memory goes with the claim. */
 void slot_clear(struct slot *slot);
 
 static inline struct slot *slot_of_run(struct run *run)
@@ -114,7 +119,15 @@ static inline struct slot *slot_of_run(struct run *run)
 
 static inline struct slot *slot_of_link(struct list *link)
 {
-    return LIST_ENTRY(link, struct slot, link);
+    return slot_of_run(run_of_link(link));
+}
+
+/* The first in line there; NULL: nobody. */
+static inline struct slot *slot_first(struct slots *slots, enum slot_place place)
+{
+    struct list *line = &slots->at[place];
+
+    return list_empty(line) ? NULL : slot_of_link(line->next);
 }
 
 #endif

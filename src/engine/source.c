@@ -69,7 +69,7 @@ int coordinator_set_source(struct coordinator *c,
 
     if (source > c->n_scans)
         return PAWL_EINVAL;
-    if (c->asking != NULL && c->asking_queue == source)
+    if (claiming_from(c, source))
         return PAWL_EFULL;
     if (source == c->n_scans) {
         int rc = grow(c);
@@ -92,9 +92,7 @@ int coordinator_set_source(struct coordinator *c,
 void coordinator_wake_source(struct coordinator *c, size_t source)
 {
     scan_wake(&c->scans[source]);
-    /* The answer that is on its way may be older than what is looked for. */
-    if (c->asking != NULL && c->asking_queue == source)
-        c->called_while_asking = true;
+    claiming_call(c, source);
 }
 
 bool coordinator_source_empty(const struct coordinator *c, size_t source)
@@ -111,13 +109,10 @@ struct claim *coordinator_adopt(struct coordinator *c, PGresult *result)
         return NULL;
     }
     /* Nothing is renewed for it, nothing goes on under it, and no settle of ours ends it. */
-    claim->lost = true;
-    claim->n_unsent = claim->n_slots + 1;
+    claim->lost = claim->left_to_lease = true;
     lease_add(&c->lease, claim);
-    for (size_t i = 0; i < claim->n_filled; i++) {
-        list_push(&c->running, &claim->slots[i].link);
-        c->n_running++;
-    }
+    for (size_t i = 0; i < claim->n_filled; i++)
+        slot_move(&c->slots, &claim->slots[i], SLOT_RUNNING);
     return claim;
 }
 
@@ -126,19 +121,11 @@ struct run *coordinator_adopted(struct claim *claim, size_t i)
     return &claim->slots[i].run;
 }
 
+/* Its claim may have no job left now. No settle ends it then: nothing renews it, and a sweep finds
+ * it empty. */
 void coordinator_let_go(struct coordinator *c, struct run *run)
 {
-    struct slot *slot = slot_of_run(run);
-    struct claim *claim = slot->claim;
-
-    c->n_running--;
-    slot_clear(slot);
-    if (c->state >= COORDINATOR_CLOSING)
-        return;
-    /* Its claim may have no job left now. No settle ends it then: nothing renews it, and a sweep finds it empty. */
-    claim->n_unsent--;
-    if (--claim->n_slots == 0)
-        lease_remove(&c->lease, claim);
+    coordinator_forget(c, slot_of_run(run));
 }
 
 bool coordinator_holds(const struct run *run)

@@ -141,10 +141,10 @@ static void on_tried(struct coordinator *c, struct scan *scan, const PGresult *r
 static void on_suspected(void *data, const struct batch_end *end)
 {
     struct coordinator *c = data;
-    struct scan *scan = &c->scans[c->asking_queue];
+    struct scan *scan = &c->scans[c->claiming.queue];
 
-    claim_free(c->asking);
-    c->asking = NULL;
+    claim_free(c->claiming.claim);
+    c->claiming.claim = NULL;
     if (c->state != COORDINATOR_WORKING)
         return;
     if (end->verdict == PG_VERDICT_OK) {
@@ -161,8 +161,8 @@ static void on_suspected(void *data, const struct batch_end *end)
 /* It stays on the wire, as far as others are concerned, until its job is tried. */
 static void suspect(struct coordinator *c, struct claim *claim, const struct pawl_err *err)
 {
-    struct scan *scan = &c->scans[c->asking_queue];
-    const char *const probe[] = {c->asking_probe != NULL ? c->asking_probe->kind : NULL};
+    struct scan *scan = &c->scans[c->claiming.queue];
+    const char *const probe[] = {c->claiming.probe != NULL ? c->claiming.probe->kind : NULL};
     struct batch *batch = batch_new(c->claim_conn);
     struct params *params = batch != NULL ? batch_add(batch, STMT(job_suspect)) : NULL;
     struct job_suspect job = {
@@ -180,11 +180,11 @@ static void suspect(struct coordinator *c, struct claim *claim, const struct paw
         coordinator_back_off(c);
         return;
     }
-    if (c->asking_probe == NULL)
+    if (c->claiming.probe == NULL)
         job.kinds =
             coordinator_kinds(c, c->options.hands->ops->room != NULL ? scan : NULL, &job.n_kinds);
     job_suspect_bind(params, &job);
-    c->asking = claim;
+    c->claiming.claim = claim;
     batch_submit(batch, SUSPECT_DEADLINE_MS, on_suspected, c);
 }
 
@@ -192,7 +192,7 @@ void coordinator_claim_failed(struct coordinator *c,
                               struct claim *claim,
                               const struct batch_end *end)
 {
-    struct scan *scan = &c->scans[c->asking_queue];
+    struct scan *scan = &c->scans[c->claiming.queue];
     enum failure failure = failure_of(end);
     bool one = claim->asked.limit == 1 && claim->asked.together <= 1;
 
@@ -202,8 +202,8 @@ void coordinator_claim_failed(struct coordinator *c,
                  end->err,
                  LOG_STR("queue", scan->queue),
                  LOG_INT("limit", claim->asked.limit));
-    if (c->asking_probe == NULL)
-        scan_failed(scan, &claim->asked, c->asking_full, failure != FAILURE_OTHER);
+    if (c->claiming.probe == NULL)
+        scan_failed(scan, &claim->asked, c->claiming.full, failure != FAILURE_OTHER);
     else if (failure != FAILURE_OTHER)
         scan_smaller(scan, claim->asked.limit);
     if (failure == FAILURE_SIZE && one && end->verdict == PG_VERDICT_RETRY &&

@@ -34,57 +34,10 @@ int pawl_server_enqueue(struct pawl_server *server,
                           : err_set(err, PAWL_EINVAL, WITHOUT);
 }
 
-int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err)
+static int from_options(struct pawl_worker *worker, struct pawl_err *err)
 {
     (void)worker;
     return err_set(err, PAWL_EINVAL, WITHOUT);
 }
 
-void worker_remote_forget(struct pawl_worker *worker)
-{
-    (void)worker;
-}
-
-int worker_remote_make(struct pawl_worker *worker, struct pawl_err *err)
-{
-    (void)worker;
-    return err_set(err, PAWL_EINVAL, "no server");
-}
-
-int worker_remote_start(struct pawl_worker *worker, struct pawl_err *err)
-{
-    return worker_remote_make(worker, err);
-}
-
-void worker_remote_stop(struct pawl_worker *worker)
-{
-    (void)worker;
-}
-
-void worker_remote_turn(struct pawl_worker *worker)
-{
-    (void)worker;
-}
-
-void worker_remote_note(struct pawl_worker *worker, struct run *run, const char *text)
-{
-    (void)worker;
-    (void)run;
-    (void)text;
-}
-
-void worker_remote_set_concurrency(struct pawl_worker *worker, unsigned concurrency)
-{
-    (void)worker;
-    (void)concurrency;
-}
-
-void worker_remote_free(struct pawl_worker *worker)
-{
-    (void)worker;
-}
-
-void worker_remote_publish(struct pawl_worker *worker)
-{
-    (void)worker;
-}
+const struct worker_source worker_server = {.from_options = from_options};

@@ -8,7 +8,7 @@
 #include "lib/server.h"
 #include "pawl.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
-#include "remote/ask.h"
+#include "remote/blocking.h"
 
 #define WORDS_MAX 8 /* in all fields of words of one job */
 
@@ -177,18 +177,19 @@ static int call(const struct pawl_server *server,
     request.jobs = jobs;
     request.n_jobs = answer->n;
     request.idempotency_key = key_text;
-    int rc = remote_ask(&(struct ask){.server = &server->server.address,
-                                      .token = server_token(&server->server),
-                                      .tls = server->server.tls,
-                                      .what = "enqueue",
-                                      .path = "/pawl.v1.JobService/Enqueue",
-                                      .request = &request.base,
-                                      .response = &pawl__v1__enqueue_response__descriptor,
-                                      .timeout_ms = server->timeout_ms,
-                                      .repeatable = true,
-                                      .answer = on_answer,
-                                      .data = answer},
-                        err);
+    int rc =
+        call_blocking(&(struct blocking_call){.server = &server->server.address,
+                                              .token = server_token(&server->server),
+                                              .tls = server->server.tls,
+                                              .what = "enqueue",
+                                              .path = "/pawl.v1.JobService/Enqueue",
+                                              .request = &request.base,
+                                              .response = &pawl__v1__enqueue_response__descriptor,
+                                              .timeout_ms = server->timeout_ms,
+                                              .repeatable = true,
+                                              .answer = on_answer,
+                                              .data = answer},
+                      err);
 
     if (rc == 0 && !answer->whole)
         rc = err_set(err, PAWL_EUNKNOWN, "the server did not answer for every job");

@@ -104,42 +104,42 @@ static int check_choices(const struct pawl_worker_options *o, struct pawl_err *e
 
 static int check_numbers(const struct pawl_worker_options *o, struct pawl_err *err)
 {
-    int rc = check_most("max_concurrency", o->max_concurrency, CONCURRENCY_MAX, err);
+    const struct {
+        const char *what;
+        uint64_t n, most;
+    } numbers[] = {
+        {"max_concurrency", o->max_concurrency, CONCURRENCY_MAX},
+        {"concurrency", o->concurrency, o->max_concurrency},
+        {"min_concurrency", o->min_concurrency, o->concurrency},
+        {"rollout", o->rollout, o->max_concurrency},
+        {"prefetch", o->prefetch, PREFETCH_MAX},
+        {"min_demand", o->min_demand, PREFETCH_MAX},
+        {"memory_max_percent", o->memory_max_percent, 100},
+        {"memory_machine_max_percent", o->memory_machine_max_percent, 100},
+        {"breaker_percent", o->breaker_percent, 100},
+        {"n_queues", o->n_queues, QUEUES_MAX},
+    };
 
-    if (rc == 0)
-        rc = check_most("concurrency", o->concurrency, o->max_concurrency, err);
-    if (rc == 0)
-        rc = check_most("min_concurrency", o->min_concurrency, o->concurrency, err);
-    if (rc == 0)
-        rc = check_most("rollout", o->rollout, o->max_concurrency, err);
-    if (rc == 0)
-        rc = check_most("prefetch", o->prefetch, PREFETCH_MAX, err);
-    if (rc == 0)
-        rc = check_most("min_demand", o->min_demand, PREFETCH_MAX, err);
-    if (rc == 0)
-        rc = check_most("memory_max_percent", o->memory_max_percent, 100, err);
-    if (rc == 0)
-        rc = check_most("memory_machine_max_percent", o->memory_machine_max_percent, 100, err);
-    if (rc == 0)
-        rc = check_most("breaker_percent", o->breaker_percent, 100, err);
-    if (rc == 0)
-        rc = check_most("n_queues", o->n_queues, QUEUES_MAX, err);
-    if (rc == 0)
-        rc = check_ms("lease_ms", o->lease_ms, LEASE_MIN_MS, LEASE_MAX_MS, err);
-    if (rc == 0)
-        rc = check_ms("poll_ms", o->poll_ms, 1, TIME_MAX_MS, err);
-    if (rc == 0)
-        rc = check_ms("poll_max_ms", o->poll_max_ms, o->poll_ms, TIME_MAX_MS, err);
-    if (rc == 0)
-        rc = check_ms("jitter_ms", o->jitter_ms, 0, TIME_MAX_MS, err);
-    if (rc == 0)
-        rc = check_ms("drain_ms", o->drain_ms, 1, TIME_MAX_MS, err);
-    if (rc == 0 && o->watchdog_ms != -1)
-        rc = check_ms("watchdog_ms", o->watchdog_ms, WATCHDOG_MIN_MS, TIME_MAX_MS, err);
-    if (rc == 0)
-        rc = check_ms("rollout_watch_ms", o->rollout_watch_ms, 0, TIME_MAX_MS, err);
-    if (rc == 0)
-        rc = check_ms("kill_ms", o->kill_ms, 0, TIME_MAX_MS, err);
+    const struct {
+        const char *what;
+        int64_t ms, min_ms, max_ms;
+    } times[] = {
+        {"lease_ms", o->lease_ms, LEASE_MIN_MS, LEASE_MAX_MS},
+        {"poll_ms", o->poll_ms, 1, TIME_MAX_MS},
+        {"poll_max_ms", o->poll_max_ms, o->poll_ms, TIME_MAX_MS},
+        {"jitter_ms", o->jitter_ms, 0, TIME_MAX_MS},
+        {"drain_ms", o->drain_ms, 1, TIME_MAX_MS},
+        {"watchdog_ms", o->watchdog_ms, o->watchdog_ms == -1 ? -1 : WATCHDOG_MIN_MS, TIME_MAX_MS},
+        {"rollout_watch_ms", o->rollout_watch_ms, 0, TIME_MAX_MS},
+        {"kill_ms", o->kill_ms, 0, TIME_MAX_MS},
+    };
+
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < sizeof(numbers) / sizeof(*numbers); i++)
+        rc = check_most(numbers[i].what, numbers[i].n, numbers[i].most, err);
+    for (size_t i = 0; rc == 0 && i < sizeof(times) / sizeof(*times); i++)
+        rc = check_ms(times[i].what, times[i].ms, times[i].min_ms, times[i].max_ms, err);
     return rc < 0 ? rc : check_choices(o, err);
 }
 
@@ -176,24 +176,6 @@ static int copy_queues(struct pawl_worker *worker, struct pawl_err *err)
     return 0;
 }
 
-/* NULL: what the environment says, and where that is silent what libpq takes by itself. A program's
- * jobs never go to the private PostgreSQL of `pawl` by accident. */
-static int find_target(struct pawl_worker *worker, struct pawl_err *err)
-{
-    const char *conninfo = worker->options.conninfo;
-
-    worker->options.conninfo = NULL; /* the target has all of it */
-    if (conninfo != NULL && *conninfo == '\0')
-        return err_set(err, PAWL_EINVAL, "the connection string is empty");
-    if (conninfo != NULL)
-        return target_set(&worker->target, &worker->arena, TARGET_CALLER, conninfo, err);
-    int rc = target_resolve(&worker->target, &worker->arena, NULL, err);
-
-    if (rc == 0 && worker->target.source == TARGET_PRIVATE)
-        rc = target_set(&worker->target, &worker->arena, TARGET_PG_VARIABLES, "", err);
-    return rc;
-}
-
 static void set_log(struct pawl_worker *worker)
 {
     static const enum log_level levels[] = {LOG_INFO, LOG_DEBUG, LOG_WARN, LOG_ERROR};
@@ -227,10 +209,11 @@ fill(struct pawl_worker *worker, const struct pawl_worker_options *options, stru
         fill_in(o);
         rc = check_numbers(o, err);
     }
+    worker->source = o->server != NULL ? &worker_server : &worker_database;
     if (rc == 0)
         rc = copy_queues(worker, err);
     if (rc == 0)
-        rc = o->server != NULL ? worker_remote_fill(worker, err) : find_target(worker, err);
+        rc = worker->source->from_options(worker, err);
     worker->concurrency = o->concurrency;
     if (rc == 0)
         set_log(worker);
@@ -241,15 +224,15 @@ static void on_call(uv_async_t *call)
 {
     struct pawl_worker *worker = call->data;
 
-    if (!worker_is_open(worker))
+    if (!worker->open)
         return; /* not yet, or no more */
     unsigned stops = atomic_load(&worker->stops);
 
     for (; worker->stops_passed_on < 2 && worker->stops_passed_on < stops;
          worker->stops_passed_on++)
-        worker_source_stop(worker);
-    if (atomic_exchange(&worker->wake, false) && worker->coordinator != NULL)
-        coordinator_wake(worker->coordinator);
+        worker->source->stop(worker);
+    if (atomic_exchange(&worker->wake, false) && worker->source->wake != NULL)
+        worker->source->wake(worker);
     worker_apply_concurrency(worker);
 }
 
@@ -282,6 +265,12 @@ static int make_loop(struct pawl_worker *worker, struct pawl_err *err)
     return 0;
 }
 
+static void forget_source(struct pawl_worker *worker)
+{
+    if (worker->source->forget != NULL)
+        worker->source->forget(worker);
+}
+
 int pawl_worker_new(const struct pawl_worker_options *options,
                     struct pawl_worker **ret_worker,
                     struct pawl_err *err)
@@ -299,7 +288,7 @@ int pawl_worker_new(const struct pawl_worker_options *options,
     if (rc == 0)
         rc = make_loop(worker, err);
     if (rc < 0) {
-        worker_remote_forget(worker);
+        forget_source(worker);
         arena_deinit(&worker->arena);
         free(worker);
         return rc;
@@ -427,7 +416,7 @@ void pawl_worker_free(struct pawl_worker *worker)
     uv_loop_close(&worker->loop);
     pthread_mutex_destroy(&worker->mutex);
     pthread_cond_destroy(&worker->changed);
-    worker_remote_forget(worker);
+    forget_source(worker);
     arena_deinit(&worker->arena);
     free(worker);
 }

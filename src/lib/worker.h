@@ -24,7 +24,7 @@
 
 enum worker_state {
     WORKER_NEW,
-    WORKER_STARTING, /* looking at the database */
+    WORKER_STARTING, /* looking at where jobs come from */
     WORKER_WORKING,
     WORKER_STOPPED, /* for good */
 };
@@ -42,6 +42,34 @@ struct worker_handler {
 
 struct remote;
 struct server;
+struct pawl_worker;
+
+/* What gives a worker its jobs. The loop's thread, but for from_options and forget. What is NULL is
+ * not needed. */
+struct worker_source {
+    /* What the options say about it, when the worker is made; and forgets that when the worker is
+     * freed. */
+    int (*from_options)(struct pawl_worker *worker, struct pawl_err *err);
+    void (*forget)(struct pawl_worker *worker);
+    /* Whether it is there, and lets us work. Blocks. */
+    int (*check)(struct pawl_worker *worker, struct pawl_err *err);
+    /* Opens it for the hands that there are. */
+    int (*make)(struct pawl_worker *worker, struct pawl_err *err);
+    /* Jobs may come. Fails without a trace of it and of the hands. */
+    int (*start)(struct pawl_worker *worker, struct pawl_err *err);
+    /* First and second time, as pawl_worker_stop. In the end it calls worker_source_stopped. */
+    void (*stop)(struct pawl_worker *worker);
+    void (*turn)(struct pawl_worker *worker); /* does what follows from the events so far */
+    void (*wake)(struct pawl_worker *worker); /* looks for jobs now */
+    void (*note)(struct pawl_worker *worker, struct run *run, const char *text);
+    void (*set_concurrency)(struct pawl_worker *worker, unsigned concurrency, bool guarded);
+    void (*publish)(struct pawl_worker *worker,
+                    bool all);                /* counters; all: also what is not cheap */
+    void (*free)(struct pawl_worker *worker); /* after the loop has run dry */
+};
+
+extern const struct worker_source worker_database; /* worker_database.c */
+extern const struct worker_source worker_server;   /* worker_remote.c */
 
 struct pawl_worker {
     pid_t pid; /* of the process that made it: a child that was forked must not touch it */
@@ -64,9 +92,11 @@ struct pawl_worker {
     struct hands *threads;   /* for functions; NULL: there are none */
     struct hands *processes; /* for commands; likewise */
     struct mixed mixed;      /* of both */
-    struct coordinator *coordinator; /* one of the two, while it lives */
-    struct remote *remote;
-    struct pawl_err remote_err; /* why it ended by itself; code 0: it did not */
+    const struct worker_source *source;
+    bool open;                       /* source and hands are there */
+    struct coordinator *coordinator; /* worker_database's */
+    struct remote *remote;           /* worker_server's, like the next two */
+    struct pawl_err remote_err;      /* why it ended by itself; code 0: it did not */
     bool remote_stopped;
     unsigned stops_passed_on;
     bool embedded;
@@ -93,27 +123,19 @@ struct pawl_worker {
     int64_t values[WORKER_VALUES_MAX]; /* in the order of their names */
 };
 
-/* Something gives it jobs. */
-static inline bool worker_is_open(const struct pawl_worker *worker)
-{
-    return worker->coordinator != NULL || worker->remote != NULL;
-}
-
 /* PAWL_ESTATE in a child that was forked. */
 int worker_own(const struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
 
-/* worker_open.c. Looks at the database, makes hands and coordinator, and starts them. Fails without
- * a trace. */
+/* worker_open.c. Checks the source, makes hands and source, and starts them. Fails without a trace.
+ */
 int worker_open(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
 /* What was left open of it; after the loop has run dry. */
 void worker_close(struct pawl_worker *worker);
 /* All is settled: the hands may go. */
-void worker_source_stopped(struct pawl_worker *worker, size_t left);
-/* First and second time, as pawl_worker_stop. */
-void worker_source_stop(struct pawl_worker *worker);
+void worker_source_stopped(void *data, size_t left);
 /* How it ended, in STOPPED: 0, or PAWL_EINTERRUPTED. */
 int worker_verdict(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
-/* For the coordinator and for what stands in its place. */
+/* For every source. */
 void worker_on_settled(void *data, const struct settled *settled);
 
 /* worker_hands.c. What runs the handlers. */
@@ -121,24 +143,8 @@ int worker_hands_make(struct pawl_worker *worker, struct pawl_err *err) MUST_CHE
 /* What there is of them. `hands` is NULL once they are gone, which takes turns of the loop. */
 void worker_hands_close(struct pawl_worker *worker);
 
-/* worker_remote.c. What the options say about the server. */
-int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
-void worker_remote_forget(struct pawl_worker *worker);
-int worker_remote_make(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
-/* Returns when the server has taken the worker; fails without a trace. */
-int worker_remote_start(struct pawl_worker *worker, struct pawl_err *err) MUST_CHECK;
-void worker_remote_stop(struct pawl_worker *worker);
-void worker_remote_turn(struct pawl_worker *worker);
-void worker_remote_note(struct pawl_worker *worker, struct run *run, const char *text);
-void worker_remote_set_concurrency(struct pawl_worker *worker, unsigned concurrency);
-void worker_remote_publish(struct pawl_worker *worker);
-void worker_remote_free(struct pawl_worker *worker);
-
 /* worker_stats.c; the loop's thread. */
-void worker_publish(struct pawl_worker *worker, bool all); /* all: also what is not cheap */
 void worker_apply_concurrency(struct pawl_worker *worker);
-/* The coordinator changes the number by itself, too. */
-void worker_follow_concurrency(struct pawl_worker *worker);
 
 /* run.c: what runs on a thread of the hands; data is a struct worker_handler. */
 void worker_handle(void *data, struct task *task);

@@ -10,10 +10,7 @@ static void on_progress(void *data, struct run *run, const char *text)
 {
     struct pawl_worker *worker = data;
 
-    if (worker->remote != NULL)
-        worker_remote_note(worker, run, text);
-    else
-        coordinator_note(worker->coordinator, run, text);
+    worker->source->note(worker, run, text);
 }
 
 static int make_threads(struct pawl_worker *worker, struct pawl_err *err)

@@ -55,8 +55,8 @@ int pawl_worker_start(struct pawl_worker *worker, struct pawl_err *err)
     if (errnum == 0)
         return 0;
     /* Nothing is claimed before the loop runs, so it ends at once; and it cannot be started again. */
-    worker_source_stop(worker);
-    worker_source_stop(worker);
+    worker->source->stop(worker);
+    worker->source->stop(worker);
     uv_run(&worker->loop, UV_RUN_DEFAULT);
     worker_close(worker);
     return err_set_errno(err, errnum, "could not start the worker's thread");
@@ -81,10 +81,7 @@ static void on_follow_up(uv_check_t *check)
 {
     struct pawl_worker *worker = check->data;
 
-    if (worker->remote != NULL)
-        worker_remote_turn(worker);
-    else
-        coordinator_turn(worker->coordinator);
+    worker->source->turn(worker);
 }
 
 int pawl_worker_fd(struct pawl_worker *worker, int *ret_fd, struct pawl_err *err)
@@ -104,8 +101,7 @@ int pawl_worker_fd(struct pawl_worker *worker, int *ret_fd, struct pawl_err *err
 
 int pawl_worker_timeout_ms(const struct pawl_worker *worker)
 {
-    if (worker == NULL || worker_own(worker, NULL) < 0 || !worker->embedded ||
-        !worker_is_open(worker))
+    if (worker == NULL || worker_own(worker, NULL) < 0 || !worker->embedded || !worker->open)
         return -1;
     return uv_backend_timeout(&worker->loop);
 }
@@ -120,7 +116,7 @@ int pawl_worker_turn(struct pawl_worker *worker, struct pawl_err *err)
         return rc;
     if (!worker->embedded)
         return err_set(err, PAWL_ESTATE, "the worker is not embedded: call pawl_worker_fd first");
-    if (!worker_is_open(worker))
+    if (!worker->open)
         return worker_verdict(worker, err);
     int passes = 0;
 

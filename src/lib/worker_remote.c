@@ -1,5 +1,5 @@
 /* worker_remote: a worker whose jobs come from a server: what stands in the place of the coordinator and its database. The
- * loop's thread, but for worker_remote_fill. */
+ * loop's thread, but for from_options and forget. */
 #include "lib/lib.h"
 #include "lib/server.h"
 #include "lib/worker.h"
@@ -30,7 +30,7 @@ static int check_options(const struct pawl_worker_options *o, struct pawl_err *e
     return 0;
 }
 
-int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err)
+static int from_options(struct pawl_worker *worker, struct pawl_err *err)
 {
     struct pawl_worker_options *o = &worker->options;
     struct server *server = arena_new(&worker->arena, struct server);
@@ -51,7 +51,7 @@ int worker_remote_fill(struct pawl_worker *worker, struct pawl_err *err)
     return rc;
 }
 
-void worker_remote_forget(struct pawl_worker *worker)
+static void forget(struct pawl_worker *worker)
 {
     if (worker->server != NULL)
         server_deinit(worker->server);
@@ -70,9 +70,12 @@ static void on_stopped(void *data, size_t left, const struct pawl_err *err)
     worker_source_stopped(worker, left);
 }
 
-static int make_remote(struct pawl_worker *worker, struct pawl_err *err)
+static int make(struct pawl_worker *worker, struct pawl_err *err)
 {
     const struct pawl_worker_options *o = &worker->options;
+
+    worker->remote_stopped = false;
+    worker->remote_err.code = 0;
 
     worker->remote = remote_new(&worker->loop,
                                 &(struct remote_options){
@@ -97,17 +100,16 @@ static int make_remote(struct pawl_worker *worker, struct pawl_err *err)
     return worker->remote != NULL ? 0 : err->code;
 }
 
-int worker_remote_make(struct pawl_worker *worker, struct pawl_err *err)
+static void free_remote(struct pawl_worker *worker)
 {
-    worker->remote_stopped = false;
-    worker->remote_err.code = 0;
-    return make_remote(worker, err);
+    remote_free(worker->remote);
+    worker->remote = NULL;
 }
 
-int worker_remote_start(struct pawl_worker *worker, struct pawl_err *err)
+/* Returns when the server has taken the worker; fails without a trace. */
+static int start(struct pawl_worker *worker, struct pawl_err *err)
 {
     remote_start(worker->remote);
-    uv_async_send(&worker->call); /* notes that were left before */
     /* Until the server has taken it; what it sends at once is run at once. */
     while (!worker->remote_stopped && !remote_is_taken(worker->remote))
         uv_run(&worker->loop, UV_RUN_ONCE);
@@ -115,35 +117,30 @@ int worker_remote_start(struct pawl_worker *worker, struct pawl_err *err)
         return 0;
     uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all that was opened is closed */
     *err = worker->remote_err;
-    remote_free(worker->remote);
-    worker->remote = NULL;
+    free_remote(worker);
+    worker->open = false;
     return err->code;
 }
 
-void worker_remote_stop(struct pawl_worker *worker)
+static void stop(struct pawl_worker *worker)
 {
     remote_stop(worker->remote);
 }
 
-void worker_remote_turn(struct pawl_worker *worker)
+static void turn(struct pawl_worker *worker)
 {
     remote_turn(worker->remote);
 }
 
-void worker_remote_note(struct pawl_worker *worker, struct run *run, const char *text)
+static void note(struct pawl_worker *worker, struct run *run, const char *text)
 {
     remote_note(worker->remote, run, text);
 }
 
-void worker_remote_set_concurrency(struct pawl_worker *worker, unsigned concurrency)
+static void set_concurrency(struct pawl_worker *worker, unsigned concurrency, bool guarded)
 {
+    (void)guarded; /* the server's numbers say nothing of how it goes */
     remote_set_concurrency(worker->remote, concurrency);
-}
-
-void worker_remote_free(struct pawl_worker *worker)
-{
-    remote_free(worker->remote);
-    worker->remote = NULL;
 }
 
 static const char *const names[] = {
@@ -165,29 +162,28 @@ static void name_values(struct pawl_worker *worker, const struct remote_stats *s
     worker->n_values = sizeof(names) / sizeof(*names);
 }
 
+/* What is counted under the same name in both. */
+#define SAME(X) \
+    X(done) X(retried) X(failed) X(parked) X(snoozed) X(cancelled) X(released) X(stale) X(steps)
+
 /* Counters of the same meaning; what only a database can tell stays 0. */
-void worker_remote_publish(struct pawl_worker *worker)
+static void publish(struct pawl_worker *worker, bool all)
 {
     const struct remote_stats *from = remote_stats(worker->remote);
     struct pawl_stats *to = &worker->stats;
     size_t handed_out = remote_running(worker->remote);
 
+    (void)all; /* all of it is cheap */
     pthread_mutex_lock(&worker->mutex);
+#define COPY(name) to->name = from->name;
+    SAME(COPY)
+#undef COPY
     to->claimed = from->assigned;
     to->settles = from->reports;
     to->settle_batch_max = from->report_batch_max;
     to->settle_errors = from->report_errors;
-    to->done = from->done;
-    to->retried = from->retried;
-    to->failed = from->failed;
-    to->parked = from->parked;
-    to->snoozed = from->snoozed;
-    to->cancelled = from->cancelled;
-    to->released = from->released;
-    to->stale = from->stale;
     to->renewals = from->beats;
     to->lost_claims = from->lost;
-    to->steps = from->steps;
     to->concurrency = worker->concurrency;
     name_values(worker, from);
     if (worker->threads != NULL)
@@ -196,3 +192,16 @@ void worker_remote_publish(struct pawl_worker *worker)
     to->buffered = (unsigned)(handed_out - to->running + remote_buffered(worker->remote));
     pthread_mutex_unlock(&worker->mutex);
 }
+
+const struct worker_source worker_server = {
+    .from_options = from_options,
+    .forget = forget,
+    .make = make,
+    .start = start,
+    .stop = stop,
+    .turn = turn,
+    .note = note,
+    .set_concurrency = set_concurrency,
+    .publish = publish,
+    .free = free_remote,
+};

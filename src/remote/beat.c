@@ -45,8 +45,8 @@ static void renewed(struct list *slots, int64_t sent_us)
     LIST_FOREACH(link, slots) {
         struct remote_slot *slot = slot_of_remote_link(link);
 
-        if (slot->held_us < sent_us)
-            slot->held_us = sent_us;
+        if (slot->leased_us < sent_us)
+            slot->leased_us = sent_us;
     }
 }
 
@@ -55,8 +55,8 @@ static void on_answer(void *data, const ProtobufCMessage *message)
     struct remote *r = data;
     const Pawl__V1__HeartbeatResponse *response = (const void *)message;
 
-    renewed(&r->running, r->beat_sent_us);
-    renewed(&r->buffered, r->beat_sent_us);
+    renewed(&r->slots.at[SLOT_RUNNING], r->beat_sent_us);
+    renewed(&r->slots.at[SLOT_BUFFERED], r->beat_sent_us);
     for (size_t i = 0; i < response->n_lost_job_ids; i++)
         remote_lost(r, response->lost_job_ids[i], "the server does not know it any more");
     for (size_t i = 0; i < response->n_cancelled_job_ids; i++)
@@ -83,13 +83,13 @@ static const struct call_ops beat_ops = {.message = on_answer, .ended = on_ended
 static void give_up_expired(struct remote *r)
 {
     int64_t before_us = clock_mono_us(r->options.clock) - r->lease_ms * US_PER_MS;
-    struct list *lists[] = {&r->running, &r->buffered};
+    struct list *lists[] = {&r->slots.at[SLOT_RUNNING], &r->slots.at[SLOT_BUFFERED]};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         LIST_FOREACH_SAFE(link, after, lists[i]) {
             struct remote_slot *slot = slot_of_remote_link(link);
 
-            if (!slot->lost && slot->held_us < before_us)
+            if (!slot->lost && slot->leased_us < before_us)
                 remote_lost(r, slot->run.job.id, "its lease could not be renewed");
         }
     }
@@ -105,7 +105,7 @@ static void take_notes(struct remote *r, Pawl__V1__HeartbeatRequest *request)
     if (request->progress == NULL)
         return;
     items = (Pawl__V1__JobProgress *)(void *)(request->progress + NOTES_MAX);
-    LIST_FOREACH(link, &r->running) {
+    LIST_FOREACH(link, &r->slots.at[SLOT_RUNNING]) {
         struct remote_slot *slot = slot_of_remote_link(link);
         Pawl__V1__JobProgress *item = &items[request->n_progress];
 

@@ -10,9 +10,6 @@
 #include "base/rand.h"
 #include "remote/remote_internal.h"
 
-#define AFTER_DRAIN_MS \
-    10000 /* for jobs that were told to end: longer than hands wait before they kill */
-#define AFTER_RUNS_MS  2000 /* when nothing runs any more, and only the server keeps us */
 #define BACKOFF_MS     100
 #define BACKOFF_MAX_MS 5000
 
@@ -53,16 +50,28 @@ static void on_down(void *data, const struct pawl_err *err)
         remote_trouble(r, "channel_down", err);
 }
 
+static void on_late(void *data)
+{
+    close_all(data);
+}
+
 static void init_handles(struct remote *r)
 {
     uv_prepare_init(r->loop, &r->turn);
     uv_timer_init(r->loop, &r->beat);
-    uv_timer_init(r->loop, &r->drain);
     uv_timer_init(r->loop, &r->again);
     uv_timer_init(r->loop, &r->resend);
     uv_timer_init(r->loop, &r->rest);
-    r->turn.data = r->beat.data = r->drain.data = r->again.data = r->resend.data = r;
+    r->turn.data = r->beat.data = r->again.data = r->resend.data = r;
     r->rest.data = r;
+    slots_init(&r->slots,
+               &(struct slots_options){.loop = r->loop,
+                                       .hands = r->options.hands,
+                                       .log = r->options.log,
+                                       .started = remote_on_started,
+                                       .not_started = remote_on_not_started,
+                                       .late = on_late,
+                                       .data = r});
 }
 
 struct remote *
@@ -86,9 +95,6 @@ remote_new(uv_loop_t *loop, const struct remote_options *options, struct pawl_er
         snprintf(r->name, sizeof(r->name), "%s", options->name);
     else
         snprintf(r->name, sizeof(r->name), "%s:%d", host, (int)getpid());
-    list_init(&r->buffered);
-    list_init(&r->running);
-    list_init(&r->waiting);
     for (size_t i = 0; i < FLIGHTS_MAX; i++) {
         r->flights[i].remote = r;
         list_init(&r->flights[i].slots);
@@ -116,7 +122,7 @@ remote_new(uv_loop_t *loop, const struct remote_options *options, struct pawl_er
 
 static void check_end(struct remote *r)
 {
-    if (r->state == REMOTE_DRAINING && remote_held(r) == 0 && r->beat_call == NULL)
+    if (r->state == REMOTE_DRAINING && remote_here(r) == 0 && r->beat_call == NULL)
         close_all(r);
 }
 
@@ -168,6 +174,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void close_handle(struct remote *r, uv_handle_t *handle)
 {
+    handle->data = r; /* whatever part it belonged to */
     r->n_closing++;
     uv_close(handle, on_handle_closed);
 }
@@ -178,45 +185,21 @@ static void close_all(struct remote *r)
         return;
     remote_stream_close(r);
     r->state = REMOTE_CLOSING;
-    r->left = remote_held(r);
+    r->left = remote_here(r);
     if (r->left > 0)
         log_warn(r->options.log,
                  "worker_stop",
                  LOG_INT("left", r->left),
-                 LOG_INT("running", r->n_running),
+                 LOG_INT("running", r->slots.n[SLOT_RUNNING]),
                  LOG_STR("then", "another worker gets them when their lease is over"));
+    uv_timer_t *timers[] = {&r->beat, &r->slots.drain, &r->again, &r->resend, &r->rest};
+
+    for (size_t i = 0; i < sizeof(timers) / sizeof(*timers); i++)
+        close_handle(r, (uv_handle_t *)timers[i]);
     close_handle(r, (uv_handle_t *)&r->turn);
-    close_handle(r, (uv_handle_t *)&r->beat);
-    close_handle(r, (uv_handle_t *)&r->drain);
-    close_handle(r, (uv_handle_t *)&r->again);
-    close_handle(r, (uv_handle_t *)&r->resend);
-    close_handle(r, (uv_handle_t *)&r->rest);
     r->n_closing++;
     channel_close(r->channel, on_channel_closed, r);
     r->channel = NULL;
-}
-
-static void end_running(struct remote *r)
-{
-    LIST_FOREACH_SAFE(link, after, &r->running) {
-        struct remote_slot *slot = slot_of_remote_link(link);
-
-        r->options.hands->ops->stop(r->options.hands, &slot->run, STOP_SHUTDOWN);
-    }
-}
-
-static void on_report_too_late(uv_timer_t *timer)
-{
-    close_all(timer->data);
-}
-
-static void on_drain_over(uv_timer_t *timer)
-{
-    struct remote *r = timer->data;
-
-    log_warn(r->options.log, "worker_drain", LOG_INT("ended", r->n_running));
-    end_running(r);
-    uv_timer_start(timer, on_report_too_late, r->n_running > 0 ? AFTER_DRAIN_MS : AFTER_RUNS_MS, 0);
 }
 
 void remote_stop(struct remote *r)
@@ -229,15 +212,12 @@ void remote_stop(struct remote *r)
         r->state = REMOTE_DRAINING;
         remote_stream_close(r); /* takes no more */
         remote_release_buffered(r);
-        if (r->options.hands->ops->recall != NULL)
-            r->options.hands->ops->recall(r->options.hands);
-        log_info(r->options.log, "worker_drain", LOG_INT("running", r->n_running));
-        uv_timer_start(&r->drain, on_drain_over, (uint64_t)r->options.drain_ms, 0);
+        slots_drain(&r->slots, r->options.drain_ms);
         remote_beat_left(r);
         break;
     case REMOTE_DRAINING:
-        end_running(r); /* twice: once to ask, once to insist */
-        end_running(r);
+        slots_end_running(&r->slots); /* twice: once to ask, once to insist */
+        slots_end_running(&r->slots);
         close_all(r);
         break;
     case REMOTE_CLOSING:
@@ -248,8 +228,8 @@ void remote_stop(struct remote *r)
 
 static void free_slots(struct list *slots)
 {
-    while (!list_empty(slots))
-        remote_slot_free(slot_of_remote_link(slots->next));
+    LIST_FOREACH_SAFE(link, after, slots)
+        remote_slot_free(slot_of_remote_link(link));
 }
 
 void remote_free(struct remote *r)
@@ -257,9 +237,8 @@ void remote_free(struct remote *r)
     if (r == NULL)
         return;
     assert(r->state == REMOTE_STOPPED);
-    free_slots(&r->buffered);
-    free_slots(&r->running);
-    free_slots(&r->waiting);
+    for (size_t i = 0; i < SLOT_PLACES; i++)
+        free_slots(&r->slots.at[i]);
     for (size_t i = 0; i < FLIGHTS_MAX; i++)
         free_slots(&r->flights[i].slots);
     free(r);
@@ -281,8 +260,8 @@ void remote_set_concurrency(struct remote *r, size_t concurrency)
     r->options.concurrency = concurrency;
     if (r->state != REMOTE_WORKING)
         return;
-    if (fewer && r->options.hands->ops->recall != NULL)
-        r->options.hands->ops->recall(r->options.hands);
+    if (fewer)
+        slots_recall(&r->slots);
     /* A stream has its credits from the start: another one is opened, which names all that is held. */
     remote_stream_close(r);
     remote_stream_open(r);
@@ -309,10 +288,10 @@ const struct remote_stats *remote_stats(const struct remote *r)
 
 size_t remote_running(const struct remote *r)
 {
-    return r->n_running;
+    return r->slots.n[SLOT_RUNNING];
 }
 
 size_t remote_buffered(const struct remote *r)
 {
-    return r->n_buffered;
+    return r->slots.n[SLOT_BUFFERED];
 }

@@ -1,18 +1,16 @@
 /*
- * remote_internal: what remote.c (its life), stream.c (what comes), report.c (what goes) and beat.c (leases) share.
+ * remote_internal: what remote.c (its life), stream.c (what comes), report.c (what goes) and beat.c
+ * (leases) share.
  *
- * A slot is a job that is here, and is in exactly one place:
- *
- *     remote.buffered   assigned, not started
- *     remote.running    in the hands
- *     remote.waiting    ended; its outcome waits for the next report
- *     a flight          its outcome is on the wire
+ * A slot is a job that is here. Where it may be, and how it moves: engine/slots.h. Those whose
+ * outcome is on the wire are in line in their flight.
  */
 #ifndef REMOTE_REMOTE_INTERNAL_H
 #define REMOTE_REMOTE_INTERNAL_H
 
 #include "base/list.h"
 #include "core/machine.h"
+#include "engine/slots.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
 #include "remote/channel.h"
 #include "remote/remote.h"
@@ -29,18 +27,14 @@ enum remote_state {
 };
 
 struct remote_slot {
-    struct run run; /* what the hands see; texts are behind the slot */
-    struct list link;
+    struct run run; /* what the hands see, and where the slot is; texts are behind the slot */
     struct machine machine;
-    struct outcome outcome; /* from its end on; texts owned */
-    char *result;           /* owned */
-    char *error;            /* owned */
-    struct going_on *on;    /* owned */
+    struct outcome outcome; /* from its end on: a copy */
     char *note;             /* owned; not sent yet */
-    int64_t held_us;        /* steady clock when its lease was last known to begin */
-    int tries;              /* reports of it that were refused */
+    int64_t leased_us;      /* steady clock when its lease was last known to begin */
     bool lost;
-    bool alone; /* goes in a report of its own */
+    int refused; /* reports of it that were */
+    bool alone;  /* goes in a report of its own */
 };
 
 /* One report on the wire. */
@@ -68,15 +62,9 @@ struct remote {
     size_t credits;           /* what the stream was opened with */
     int64_t lease_ms;         /* what the server grants */
 
-    struct list buffered;
-    struct list running;
-    struct list waiting;
-    size_t n_buffered;
-    size_t n_running;
-    size_t n_waiting;
+    struct slots slots;
     struct flight flights[FLIGHTS_MAX];
     size_t n_flights;
-    size_t n_flying;
     unsigned report_failures; /* in a row */
     bool report_resting;      /* until the timer says so */
 
@@ -87,11 +75,9 @@ struct remote {
 
     uv_prepare_t turn;
     uv_timer_t beat;
-    uv_timer_t drain;
-    uv_timer_t again;     /* the stream, after it was refused */
-    uv_timer_t resend;    /* reports, likewise */
-    uv_timer_t rest;      /* nothing is started while it runs */
-    unsigned short_times; /* in a row that this process was too short of something to start a job */
+    uv_timer_t again;  /* the stream, after it was refused */
+    uv_timer_t resend; /* reports, likewise */
+    uv_timer_t rest;   /* nothing is started while it runs */
     size_t n_closing;
     struct remote_stats stats;
 };
@@ -103,12 +89,15 @@ static inline struct remote_slot *slot_of_remote_run(struct run *run)
 
 static inline struct remote_slot *slot_of_remote_link(struct list *link)
 {
-    return LIST_ENTRY(link, struct remote_slot, link);
+    return slot_of_remote_run(run_of_link(link));
 }
 
-static inline size_t remote_held(const struct remote *r)
+/* Jobs that are here. */
+static inline size_t remote_here(const struct remote *r)
 {
-    return r->n_buffered + r->n_running + r->n_waiting + r->n_flying;
+    const size_t *n = r->slots.n;
+
+    return n[SLOT_BUFFERED] + n[SLOT_RUNNING] + n[SLOT_WAITING] + n[SLOT_FLYING];
 }
 
 /* remote.c */
@@ -119,14 +108,14 @@ uint64_t remote_backoff_ms(unsigned failures);
 /* slot.c */
 struct remote_slot *remote_slot_new(const Pawl__V1__AssignedJob *job, int64_t now_us) MUST_CHECK;
 void remote_slot_free(struct remote_slot *slot);
-/* Takes copies. Out of memory turns it into a retry without a text. */
-void remote_slot_finish(struct remote_slot *slot, const struct outcome *outcome);
 
 /* stream.c */
 void remote_stream_open(struct remote *r);
 void remote_stream_close(struct remote *r);
 /* Hands out what is buffered. */
 void remote_dispatch(struct remote *r);
+void remote_on_started(void *data, struct run *run);
+bool remote_on_not_started(void *data, struct run *run, struct pawl_err *err);
 /* What was not started goes back. */
 void remote_release_buffered(struct remote *r);
 void remote_lost(struct remote *r, int64_t job_id, const char *why);
@@ -137,7 +126,11 @@ Pawl__V1__RunningJob **remote_running_jobs(struct remote *r, size_t *ret_n);
 
 /* report.c */
 void remote_on_finished(void *data, struct run *run, const struct outcome *outcome);
-void remote_report_add(struct remote *r, struct remote_slot *slot);
+/* Its outcome, of which copies are taken, is to be reported. Without memory it is a retry without a
+ * text. */
+void remote_report(struct remote *r, struct remote_slot *slot, const struct outcome *outcome);
+/* It is nobody's here any more. */
+void remote_forget(struct remote *r, struct remote_slot *slot);
 void remote_report_flush(struct remote *r);
 
 /* outcome.c: an outcome in the words of the wire. PAWL_ENOMEM. */

@@ -1,8 +1,8 @@
 /*
- * report: outcomes on their way to the server. Those that come while a report is under way go together in the next one; so
- * one call carries as many as the server settles at a time. Conserved: a slot is in `waiting` or in one flight
- * until the server has answered for it, or its lease is given up; a report that may or may not have counted is sent again,
- * which its token makes safe.
+ * report: outcomes on their way to the server. Those that come while a report is under way go
+ * together in the next one; so one call carries as many as the server settles at a time. Conserved:
+ * a slot waits or is in one flight until the server has answered for it, or its lease is given up;
+ * a report that may or may not have counted is sent again, which its token makes safe.
  */
 #include <string.h>
 
@@ -16,18 +16,36 @@
 #define REPORT_MS        30000
 #define FLIGHT_MIN \
     32 /* while one is under way, another goes only for so many; twice as many for each more */
-#define TRIES_MAX 3
+#define REFUSED_MAX 3
 
 static size_t bytes_of(const struct remote_slot *slot)
 {
-    return slot->outcome.result_len + (slot->error != NULL ? strlen(slot->error) : 0) +
-           (slot->on != NULL ? slot->on->state_len : 0);
+    const struct outcome *outcome = &slot->outcome;
+
+    return outcome->result_len + (outcome->error != NULL ? strlen(outcome->error) : 0) +
+           (outcome->on != NULL ? outcome->on->state_len : 0);
 }
 
-void remote_report_add(struct remote *r, struct remote_slot *slot)
+/* Again, as it is. */
+static void wait(struct remote *r, struct remote_slot *slot)
 {
-    list_push(&r->waiting, &slot->link);
-    r->n_waiting++;
+    slots_move(&r->slots, &slot->run, SLOT_WAITING);
+}
+
+void remote_report(struct remote *r, struct remote_slot *slot, const struct outcome *outcome)
+{
+    struct outcome copy;
+
+    outcome_copy(outcome, &copy);
+    outcome_clear(&slot->outcome); /* only now: the outcome may point into the one before */
+    slot->outcome = copy;
+    wait(r, slot);
+}
+
+void remote_forget(struct remote *r, struct remote_slot *slot)
+{
+    slots_move(&r->slots, &slot->run, SLOT_FREE);
+    remote_slot_free(slot);
 }
 
 void remote_on_finished(void *data, struct run *run, const struct outcome *outcome)
@@ -35,15 +53,10 @@ void remote_on_finished(void *data, struct run *run, const struct outcome *outco
     struct remote *r = data;
     struct remote_slot *slot = slot_of_remote_run(run);
 
-    list_remove(&slot->link);
-    r->n_running--;
-    if (r->state >= REMOTE_CLOSING) {
-        remote_slot_free(slot); /* too late: it is left to its lease */
-        return;
-    }
-    remote_slot_finish(slot, outcome);
-    /* Also when the claim is lost: the token decides. */
-    remote_report_add(r, slot);
+    if (r->state >= REMOTE_CLOSING)
+        remote_forget(r, slot); /* too late: it is left to its lease */
+    else
+        remote_report(r, slot, outcome); /* also when the claim is lost: the token decides */
 }
 
 static void count(struct remote_stats *stats, const struct remote_slot *slot, const char *state)
@@ -92,7 +105,7 @@ static void settle(struct remote *r, struct remote_slot *slot, const char *state
         r->options.settled(
             r->options.data,
             &(struct settled){.job = &slot->run.job, .outcome = &slot->outcome, .state = state});
-    remote_slot_free(slot);
+    remote_forget(r, slot);
 }
 
 /* The server will never take it as it is: the job fails with its words, or tries the step again. */
@@ -106,15 +119,14 @@ static void refused(struct remote *r, struct remote_slot *slot, const char *why)
     };
 
     log_error(r->options.log, "job_refused", LOG_INT("job", slot->run.job.id), LOG_STR("why", why));
-    if (++slot->tries >= TRIES_MAX) {
+    if (++slot->refused >= REFUSED_MAX) {
         settle(r, slot, NULL);
         return;
     }
     if (slot->outcome.kind == OUTCOME_RELEASE || slot->outcome.kind == OUTCOME_FAIL)
         outcome.kind = OUTCOME_RETRY;
-    remote_slot_finish(slot, &outcome);
     slot->alone = true;
-    remote_report_add(r, slot);
+    remote_report(r, slot, &outcome);
 }
 
 static void
@@ -129,7 +141,7 @@ answered(struct remote *r, struct remote_slot *slot, const Pawl__V1__ReportAnswe
         refused(r, slot, answer->error);
         break;
     case PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY:
-        remote_report_add(r, slot);
+        wait(r, slot);
         break;
     default:
         settle(r, slot, NULL);
@@ -157,7 +169,6 @@ static void land(struct flight *flight)
 {
     struct remote *r = flight->remote;
 
-    r->n_flying -= flight->n;
     r->n_flights--;
     flight->n = 0;
     flight->call = NULL;
@@ -174,9 +185,8 @@ static void on_answers(void *data, const ProtobufCMessage *message)
     bool again = false;
 
     for (size_t i = 0; i < response->n_answers; i++) {
-        struct remote_slot *slot = slot_of_remote_link(list_shift(&flight->slots));
+        struct remote_slot *slot = slot_of_remote_link(flight->slots.next);
 
-        r->n_flying--;
         flight->n--;
         again |= response->answers[i]->status == PAWL__V1__ITEM_STATUS__ITEM_STATUS_RETRY;
         answered(r, slot, response->answers[i]);
@@ -199,28 +209,24 @@ static void on_report_ended(void *data, const struct call_end *end)
     struct flight *flight = data;
     struct remote *r = flight->remote;
     bool single = flight->n == 1;
-    struct list back;
-    struct list *link;
 
-    list_init(&back);
-    list_splice(&back, &flight->slots);
     land(flight);
-    if (list_empty(&back))
+    if (list_empty(&flight->slots))
         return;
     log_warn(r->options.log,
              "job_report",
              LOG_STR("status", rpc_status_name((int)end->status)),
              LOG_STR("error", end->message));
     rest(r);
-    while ((link = list_shift(&back)) != NULL) {
-        struct remote_slot *slot = slot_of_remote_link(link);
+    while (!list_empty(&flight->slots)) {
+        struct remote_slot *slot = slot_of_remote_link(flight->slots.next);
 
         if (is_hopeless(end->status) && single) {
             refused(r, slot, end->message);
             continue;
         }
         slot->alone |= is_hopeless(end->status);
-        remote_report_add(r, slot);
+        wait(r, slot);
     }
 }
 
@@ -230,17 +236,15 @@ static const struct call_ops report_ops = {.message = on_answers, .ended = on_re
 static void board(struct remote *r, struct flight *flight)
 {
     size_t bytes = 0;
+    struct list *waiting = &r->slots.at[SLOT_WAITING];
 
-    while (!list_empty(&r->waiting) && flight->n < REPORT_MAX) {
-        struct remote_slot *slot = slot_of_remote_link(r->waiting.next);
+    while (!list_empty(waiting) && flight->n < REPORT_MAX) {
+        struct remote_slot *slot = slot_of_remote_link(waiting->next);
 
         bytes += bytes_of(slot);
         if (flight->n > 0 && (bytes > REPORT_BYTES_MAX || slot->alone))
             break;
-        list_remove(&slot->link);
-        list_push(&flight->slots, &slot->link);
-        r->n_waiting--;
-        r->n_flying++;
+        slots_put(&r->slots, &slot->run, SLOT_FLYING, &flight->slots, false);
         flight->n++;
         if (slot->alone)
             break;
@@ -311,7 +315,7 @@ void remote_report_flush(struct remote *r)
     for (size_t i = 0; i < FLIGHTS_MAX; i++) {
         struct flight *flight = &r->flights[i];
 
-        if (r->n_waiting < worth(r) || r->report_resting || !channel_is_up(r->channel))
+        if (r->slots.n[SLOT_WAITING] < worth(r) || r->report_resting || !channel_is_up(r->channel))
             return;
         if (flight->call == NULL)
             depart(r, flight);

@@ -1,4 +1,4 @@
-/* slot: a job that came by the stream, in one piece of memory with its texts; and its outcome, in copies. */
+/* slot: a job that came by the stream, in one piece of memory with its texts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,8 +172,7 @@ struct remote_slot *remote_slot_new(const Pawl__V1__AssignedJob *job, int64_t no
     }
     if (slot != NULL) {
         memset(slot, 0, sizeof(*slot));
-        list_init(&slot->link);
-        slot->held_us = now_us;
+        slot->leased_us = now_us;
         fill(slot, &(struct packer){.at = (char *)(slot + 1)}, job, &signals, &children, &shown);
     }
     buf_deinit(&signals);
@@ -182,55 +181,9 @@ struct remote_slot *remote_slot_new(const Pawl__V1__AssignedJob *job, int64_t no
     return slot;
 }
 
-static void forget_outcome(struct remote_slot *slot)
-{
-    free(slot->result);
-    free(slot->error);
-    free(slot->on);
-    slot->result = slot->error = NULL;
-    slot->on = NULL;
-}
-
 void remote_slot_free(struct remote_slot *slot)
 {
-    list_remove(&slot->link);
-    forget_outcome(slot);
+    outcome_clear(&slot->outcome);
     free(slot->note);
     free(slot);
-}
-
-void remote_slot_finish(struct remote_slot *slot, const struct outcome *outcome)
-{
-    struct outcome copy = *outcome;
-    bool failed = false;
-    char *result = NULL;
-    char *error = NULL;
-    struct going_on *on = NULL;
-
-    if (outcome->result != NULL) {
-        result = malloc(outcome->result_len + 1);
-        if (result != NULL && outcome->result_len > 0)
-            memcpy(result, outcome->result, outcome->result_len);
-        failed |= result == NULL;
-    }
-    if (outcome->error != NULL) {
-        error = strdup(outcome->error);
-        failed |= error == NULL;
-    }
-    if (outcome->on != NULL) {
-        on = going_on_copy(outcome->on);
-        failed |= on == NULL;
-    }
-    forget_outcome(slot); /* only now: the outcome may point into the one before */
-    slot->result = result;
-    slot->error = error;
-    slot->on = on;
-    copy.result = result;
-    copy.error = error;
-    copy.on = on;
-    if (failed) {
-        forget_outcome(slot);
-        copy = (struct outcome){.kind = OUTCOME_RETRY, .delay_ms = -1, .run_us = outcome->run_us};
-    }
-    slot->outcome = copy;
 }

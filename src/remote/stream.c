@@ -40,7 +40,7 @@ static void name_all(struct naming *naming, struct list *slots)
 
 Pawl__V1__RunningJob **remote_running_jobs(struct remote *r, size_t *ret_n)
 {
-    size_t n = remote_held(r);
+    size_t n = remote_here(r);
     struct naming naming = {0};
 
     *ret_n = 0;
@@ -50,9 +50,9 @@ Pawl__V1__RunningJob **remote_running_jobs(struct remote *r, size_t *ret_n)
     if (naming.list == NULL)
         return NULL;
     naming.items = (Pawl__V1__RunningJob *)(void *)(naming.list + n);
-    name_all(&naming, &r->running);
-    name_all(&naming, &r->buffered);
-    name_all(&naming, &r->waiting);
+    name_all(&naming, &r->slots.at[SLOT_RUNNING]);
+    name_all(&naming, &r->slots.at[SLOT_BUFFERED]);
+    name_all(&naming, &r->slots.at[SLOT_WAITING]);
     for (size_t i = 0; i < FLIGHTS_MAX; i++)
         name_all(&naming, &r->flights[i].slots);
     *ret_n = naming.n;
@@ -61,9 +61,9 @@ Pawl__V1__RunningJob **remote_running_jobs(struct remote *r, size_t *ret_n)
 
 /* Lists change while slots end, and the same job may be here twice: a machine whose next step has come before the answer
  * to its last. */
-static struct remote_slot *find(struct list *slots, int64_t job_id)
+static struct remote_slot *find(struct remote *r, enum slot_place place, int64_t job_id)
 {
-    LIST_FOREACH(link, slots) {
+    LIST_FOREACH(link, &r->slots.at[place]) {
         struct remote_slot *slot = slot_of_remote_link(link);
 
         if (slot->run.job.id == job_id)
@@ -74,14 +74,13 @@ static struct remote_slot *find(struct list *slots, int64_t job_id)
 
 void remote_lost(struct remote *r, int64_t job_id, const char *why)
 {
-    struct remote_slot *slot = find(&r->buffered, job_id);
+    struct remote_slot *slot = find(r, SLOT_BUFFERED, job_id);
 
     if (slot != NULL) { /* never started, and not ours any more */
-        r->n_buffered--;
         r->stats.lost++;
-        remote_slot_free(slot);
+        remote_forget(r, slot);
     }
-    slot = find(&r->running, job_id);
+    slot = find(r, SLOT_RUNNING, job_id);
     if (slot == NULL || slot->lost)
         return;
     slot->lost = true;
@@ -92,27 +91,26 @@ void remote_lost(struct remote *r, int64_t job_id, const char *why)
 
 static void release(struct remote *r, struct remote_slot *slot)
 {
-    list_remove(&slot->link);
-    r->n_buffered--;
-    remote_slot_finish(slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
-    remote_report_add(r, slot);
+    remote_report(r, slot, &(struct outcome){.kind = OUTCOME_RELEASE, .delay_ms = -1});
 }
 
 void remote_cancelled(struct remote *r, int64_t job_id)
 {
-    struct remote_slot *slot = find(&r->buffered, job_id);
+    struct remote_slot *slot = find(r, SLOT_BUFFERED, job_id);
 
     if (slot != NULL)
         release(r, slot); /* which ends it: the database knows who asked */
-    slot = find(&r->running, job_id);
+    slot = find(r, SLOT_RUNNING, job_id);
     if (slot != NULL)
         r->options.hands->ops->stop(r->options.hands, &slot->run, STOP_CANCELLED);
 }
 
 void remote_release_buffered(struct remote *r)
 {
-    while (!list_empty(&r->buffered))
-        release(r, slot_of_remote_link(r->buffered.next));
+    struct list *buffered = &r->slots.at[SLOT_BUFFERED];
+
+    while (!list_empty(buffered))
+        release(r, slot_of_remote_link(buffered->next));
 }
 
 /* --- handing out --- */
@@ -124,63 +122,39 @@ static void on_rested(uv_timer_t *timer)
 
 /* This process lacks what a start needs, which is no fault of the job's. It is tried again in a moment: given back at once, it
  * would come back at once. What still cannot be started then goes back with its attempt, for others to run. */
-static void be_short(struct remote *r, struct remote_slot *slot, struct pawl_err *err)
+static void be_short(struct remote *r, struct run *run)
 {
-    if (r->short_times == 0) { /* else it was said */
-        err_hint(err, HANDS_SHORT_HINT);
-        log_error_err(r->options.log,
-                      "job_run",
-                      err,
-                      LOG_INT("job", slot->run.job.id),
-                      LOG_STR("then", "jobs are given back until one can be started"));
-    }
-    list_remove(&slot->link);
-    r->n_running--;
-    list_unshift(&r->buffered, &slot->link);
-    r->n_buffered++;
-    uv_timer_start(&r->rest, on_rested, remote_backoff_ms(r->short_times), 0);
-    if (++r->short_times > SHORT_MAX)
+    slots_put(&r->slots, run, SLOT_BUFFERED, &r->slots.at[SLOT_BUFFERED], true);
+    uv_timer_start(&r->rest, on_rested, remote_backoff_ms(r->slots.n_short - 1), 0);
+    if (r->slots.n_short > SHORT_MAX)
         remote_release_buffered(r);
 }
 
-static void hand_out(struct remote *r, struct remote_slot *slot)
+void remote_on_started(void *data, struct run *run)
 {
-    struct hands *hands = r->options.hands;
-    struct pawl_err err;
+    struct remote *r = data;
 
-    list_remove(&slot->link);
-    r->n_buffered--;
-    list_push(&r->running, &slot->link);
-    r->n_running++;
-    if (hands->ops->run(hands, &slot->run, &err) == 0) {
-        r->short_times = 0;
-        if (r->options.started != NULL)
-            r->options.started(r->options.data, &slot->run.job);
-        return;
+    if (r->options.started != NULL)
+        r->options.started(r->options.data, &run->job);
+}
+
+bool remote_on_not_started(void *data, struct run *run, struct pawl_err *err)
+{
+    struct remote *r = data;
+    struct outcome outcome = {.kind = OUTCOME_RETRY, .error = err->message, .delay_ms = -1};
+
+    if (hands_are_short(err)) {
+        be_short(r, run);
+        return false;
     }
-    if (hands_are_short(&err)) {
-        be_short(r, slot, &err);
-        return;
-    }
-    remote_on_finished(
-        r,
-        &slot->run,
-        &(struct outcome){.kind = OUTCOME_RETRY, .error = err.message, .delay_ms = -1});
+    remote_on_finished(r, run, &outcome);
+    return true;
 }
 
 void remote_dispatch(struct remote *r)
 {
-    struct hands *hands = r->options.hands;
-    size_t most = r->options.concurrency + hands->queue_max;
-    bool any = false;
-
-    while (r->state == REMOTE_WORKING && r->n_running < most && !list_empty(&r->buffered) &&
-           !uv_is_active((uv_handle_t *)&r->rest)) {
-        hand_out(r, slot_of_remote_link(r->buffered.next));
-        any = true;
-    }
-    if (any && hands->ops->flush != NULL)
-        hands->ops->flush(hands);
+    if (r->state == REMOTE_WORKING && !uv_is_active((uv_handle_t *)&r->rest))
+        slots_dispatch(&r->slots, r->options.concurrency + r->options.hands->queue_max);
 }
 
 /* --- the stream --- */
@@ -213,7 +187,7 @@ static void on_assignment(struct remote *r, const Pawl__V1__Assignment *assignme
         bool wrong = job->token.len != sizeof(struct uuid) || job->job_id <= 0;
         struct remote_slot *slot = NULL;
 
-        if (!wrong && remote_held(r) < REMOTE_HELD_MAX)
+        if (!wrong && remote_here(r) < REMOTE_HELD_MAX)
             slot = remote_slot_new(job, now_us);
         if (slot == NULL) {
             /* Its lease brings it to somebody else. */
@@ -223,8 +197,7 @@ static void on_assignment(struct remote *r, const Pawl__V1__Assignment *assignme
                       LOG_STR("why", wrong ? "it has no token" : "out of memory"));
             continue;
         }
-        list_push(&r->buffered, &slot->link);
-        r->n_buffered++;
+        slots_move(&r->slots, &slot->run, SLOT_BUFFERED);
         r->stats.assigned++;
     }
 }
@@ -243,8 +216,7 @@ static void on_drain(struct remote *r, const Pawl__V1__Drain *drain)
     /* The server goes: what was not started is for others, what runs is reported to whoever is there. The stream ends by
      * the server's hand, and is opened again when there is a connection. */
     remote_release_buffered(r);
-    if (r->options.hands->ops->recall != NULL)
-        r->options.hands->ops->recall(r->options.hands);
+    slots_recall(&r->slots);
 }
 
 /* Credits and rates are the server's to keep: people may want to know. */
@@ -268,8 +240,8 @@ static bool is_meant(const struct remote_slot *slot, const Pawl__V1__CancelRun *
 
 static void on_cancel_run(struct remote *r, const Pawl__V1__CancelRun *cancel)
 {
-    struct remote_slot *slot = find(&r->running, cancel->job_id);
-    struct remote_slot *waiting = find(&r->buffered, cancel->job_id);
+    struct remote_slot *slot = find(r, SLOT_RUNNING, cancel->job_id);
+    struct remote_slot *waiting = find(r, SLOT_BUFFERED, cancel->job_id);
 
     /* What is not for the run that is here was for one before it. */
     if ((slot == NULL || !is_meant(slot, cancel)) &&

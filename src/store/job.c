@@ -8,26 +8,24 @@
 #include "pg/result.h"
 #include "store/job_internal.h"
 
-/* A parameter array with room for n elements in the parameters' own arena; marks them failed when
- * there is none. */
-#define PARAM_ARRAY(p, n, type) ((type *)param_array((p), (n), sizeof(type)))
-
-static void *param_array(struct params *p, size_t n, size_t size)
+/* Those that do not go on come first. */
+static size_t count_ends(const struct job_settle *const *items, size_t n)
 {
-    void *array = arena_alloc_array(p->arena, n > 0 ? n : 1, size);
+    size_t ends = 0;
 
-    if (array == NULL)
-        p->failed = true;
-    return array;
+    while (ends < n && items[ends]->outcome.kind < OUTCOME_NEXT)
+        ends++;
+    return ends;
 }
 
 void job_settle_bind(struct params *p,
                      const struct job_settle *const *items,
-                     size_t n,
+                     size_t n_items,
                      const char *worker,
                      const struct uuid *ended,
                      size_t n_ended)
 {
+    size_t n = count_ends(items, n_items);
     int64_t *ids = PARAM_ARRAY(p, n, int64_t);
     struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
     const char **outcomes = PARAM_ARRAY(p, n, const char *);
@@ -61,6 +59,7 @@ void job_settle_bind(struct params *p,
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
     params_text_array(p, lines, n);
+    job_steps_bind(p, items + n, n_items - n);
 }
 
 void job_park_bind(struct params *p,
@@ -140,7 +139,7 @@ void job_settle_done_bind(struct params *p,
     int64_t *ids = PARAM_ARRAY(p, n, int64_t);
     struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
     int64_t *run_times = PARAM_ARRAY(p, n, int64_t);
-    uint64_t *places = PARAM_ARRAY(p, n, uint64_t);
+    uint64_t *tids = PARAM_ARRAY(p, n, uint64_t);
 
     if (p->failed)
         return;
@@ -149,7 +148,7 @@ void job_settle_done_bind(struct params *p,
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
         run_times[i] = items[i]->outcome.run_us;
-        places[i] = items[i]->job->place;
+        tids[i] = items[i]->job->tid;
     }
     params_i64_array(p, ids, n);
     params_uuid_array(p, tokens, n);
@@ -157,7 +156,7 @@ void job_settle_done_bind(struct params *p,
     bind_results(p, items, n);
     params_text(p, worker);
     params_uuid_array(p, ended, n_ended);
-    params_tid_array(p, places, n);
+    params_tid_array(p, tids, n);
     bind_queues(p, items, n);
 }
 
@@ -182,15 +181,15 @@ size_t job_settle_done_row(const PGresult *r, int row, const int64_t *ids, size_
     return low;
 }
 
-int64_t job_settle_due_ms(const PGresult *r, int row)
+void job_settle_row(const PGresult *r, int row, struct job_settled *ret_settled)
 {
-    return result_is_null(r, row, 2) ? INT64_MAX : result_i64(r, row, 2);
-}
-
-void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state)
-{
-    *ret_item = (size_t)result_i64(r, row, 0) - 1;
-    *ret_state = result_text(r, row, 1);
+    *ret_settled = (struct job_settled){
+        .item = (size_t)result_i64(r, row, 0) - 1,
+        .state = result_text(r, row, 1),
+        .due_ms = result_is_null(r, row, 2) ? INT64_MAX : result_i64(r, row, 2),
+        .cancelled = !result_is_null(r, row, 3) && result_bool(r, row, 3),
+        .tid = result_is_null(r, row, 4) ? 0 : result_tid(r, row, 4),
+    };
 }
 
 void job_locked_bind(struct params *p, const struct job_settle *const *items, size_t n)

@@ -149,24 +149,32 @@ bool job_suspect_row(const PGresult *r, int64_t *ret_id, const char **ret_why);
 struct job_settle {
     const struct job *job;  /* id and token */
     struct outcome outcome; /* borrowed pointers */
+    bool sticky;            /* NEXT: it keeps its claim, and the next step runs here at once */
 };
 
-/* `items` points to pointers, because outcomes live in their runs. */
+/* What became of one. */
+struct job_settled {
+    size_t item;       /* index into `items` */
+    const char *state; /* what the job is now, in the result; NULL: it goes on */
+    int64_t due_ms;    /* until it is due again; INT64_MAX: not by itself */
+    bool cancelled;    /* it goes on, and its end was asked for */
+    uint64_t tid;      /* where its row is, if it goes on */
+};
+
+/* Any outcomes. `items` points to pointers, because outcomes live in their runs; those with which
+ * machines go on (NEXT, AWAIT, SPAWN, WAIT_ON) come behind the others. An item that no row names
+ * was stale. */
 void job_settle_bind(struct params *p,
                      const struct job_settle *const *items,
                      size_t n,
                      const char *worker,
                      const struct uuid *ended,
                      size_t n_ended);
-/* ret_item: index into `items`; one that no row names was stale. ret_state points into the result.
- */
-void job_settle_row(const PGresult *r, int row, size_t *ret_item, const char **ret_state);
+void job_settle_row(const PGresult *r, int row, struct job_settled *ret_settled);
 
 /* Which of them another transaction holds up: each row names one, as an index into `items`. */
 void job_locked_bind(struct params *p, const struct job_settle *const *items, size_t n);
 size_t job_locked_row(const PGresult *r, int row);
-/* Of job_settle and job_settle_step: ms until the job is due again, INT64_MAX: not by itself. */
-int64_t job_settle_due_ms(const PGresult *r, int row);
 
 /* One whose outcome was refused, as it is and as a failure. */
 void job_park_bind(struct params *p,
@@ -175,27 +183,15 @@ void job_park_bind(struct params *p,
                    const struct uuid *ended,
                    size_t n_ended);
 
-/* The same for outcomes with which machines go on (NEXT, AWAIT, SPAWN, WAIT_ON). sticky[i]: item i
- * keeps its claim and goes on here. */
-void job_settle_step_bind(struct params *p,
-                          const struct job_settle *const *items,
-                          const bool *sticky,
-                          size_t n,
-                          const struct uuid *ended,
-                          size_t n_ended);
-/* The same for NEXT at once that is sticky, of machines in their first attempt that waited for nothing, and whose
- * place is known. */
+/* The same for NEXT at once that is sticky, of machines in their first attempt that waited for
+ * nothing, and whose tid is known. An item that no row names was stale, or its row has moved:
+ * job_settle knows. */
 void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
-void job_settle_next_row(
-    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
+void job_settle_next_row(const PGresult *r, int row, struct job_settled *ret_settled);
 
-/* ret_item: index into `items`. ret_cancelled: its end was asked for; one that is sticky must be
- * cancelled by its worker. */
-void job_settle_step_row(
-    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place);
-
-/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice, of
- * jobs whose place is known and whose end concerns nobody else: no machines, children or jobs with options. */
+/* The same for outcomes that are all OUTCOME_DONE, ascending by the id of their job, no job twice,
+ * of jobs whose tid is known and whose end concerns nobody else: no machines, children or jobs with
+ * options. */
 void job_settle_done_bind(struct params *p,
                           const struct job_settle *const *items,
                           size_t n,

@@ -164,6 +164,6 @@ void job_claim_row(const PGresult *r, int row, const struct job_claim *claim, st
         .is_machine = !result_is_null(r, row, COL_IS_MACHINE),
         .trace = result_text(r, row, COL_TRACE),
         .lane = PQnfields(r) > COL_LANE ? result_text(r, row, COL_LANE) : NULL,
-        .place = result_tid(r, row, COL_TID),
+        .tid = result_tid(r, row, COL_TID),
     };
 }

@@ -1,4 +1,5 @@
-/* job_step: binding and reading job_settle_step: how machines go on. */
+/* job_step: how machines go on: their half of job_settle, job_settle_next, and what a claim says of
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ struct steps {
     struct uuid *tokens;
     const char **outcomes, **names, **awaits, **shown, **lines;
     struct bytes *states;
-    bool *progress, *fail_fast, *cancel_rest;
+    bool *progress, *sticky, *fail_fast, *cancel_rest;
     int32_t *join_at, *n_kids;
 };
 
@@ -40,42 +41,35 @@ struct kids {
     size_t n;
 };
 
-static bool steps_alloc(struct steps *s, struct arena *a, size_t n)
+static void steps_alloc(struct steps *s, struct params *p, size_t n)
 {
-    s->ids = arena_new_array(a, n, int64_t);
-    s->ms = arena_new_array(a, n, int64_t);
-    s->seen = arena_new_array(a, n, int64_t);
-    s->tokens = arena_new_array(a, n, struct uuid);
-    s->outcomes = arena_new_array(a, n, const char *);
-    s->fail_fast = arena_new_array(a, n, bool);
-    s->cancel_rest = arena_new_array(a, n, bool);
-    s->names = arena_new_array(a, n, const char *);
-    s->awaits = arena_new_array(a, n, const char *);
-    s->shown = arena_new_array(a, n, const char *);
-    s->lines = arena_new_array(a, n, const char *);
-    s->states = arena_new_array(a, n, struct bytes);
-    s->progress = arena_new_array(a, n, bool);
-    s->join_at = arena_new_array(a, n, int32_t);
-    s->n_kids = arena_new_array(a, n, int32_t);
-    return s->ids != NULL && s->ms != NULL && s->seen != NULL && s->tokens != NULL &&
-           s->outcomes != NULL && s->fail_fast != NULL && s->cancel_rest != NULL &&
-           s->names != NULL && s->awaits != NULL && s->shown != NULL && s->lines != NULL &&
-           s->states != NULL && s->progress != NULL && s->join_at != NULL && s->n_kids != NULL;
+    s->ids = PARAM_ARRAY(p, n, int64_t);
+    s->ms = PARAM_ARRAY(p, n, int64_t);
+    s->seen = PARAM_ARRAY(p, n, int64_t);
+    s->tokens = PARAM_ARRAY(p, n, struct uuid);
+    s->outcomes = PARAM_ARRAY(p, n, const char *);
+    s->fail_fast = PARAM_ARRAY(p, n, bool);
+    s->cancel_rest = PARAM_ARRAY(p, n, bool);
+    s->names = PARAM_ARRAY(p, n, const char *);
+    s->awaits = PARAM_ARRAY(p, n, const char *);
+    s->shown = PARAM_ARRAY(p, n, const char *);
+    s->lines = PARAM_ARRAY(p, n, const char *);
+    s->states = PARAM_ARRAY(p, n, struct bytes);
+    s->progress = PARAM_ARRAY(p, n, bool);
+    s->sticky = PARAM_ARRAY(p, n, bool);
+    s->join_at = PARAM_ARRAY(p, n, int32_t);
+    s->n_kids = PARAM_ARRAY(p, n, int32_t);
 }
 
-static bool kids_alloc(struct kids *k, struct arena *a, size_t n)
+static void kids_alloc(struct kids *k, struct params *p, size_t n)
 {
-    size_t room = n > 0 ? n : 1;
-
     k->n = 0;
-    k->parents = arena_new_array(a, room, int32_t);
-    k->attempts = arena_new_array(a, room, int32_t);
-    k->queues = arena_new_array(a, room, const char *);
-    k->kinds = arena_new_array(a, room, const char *);
-    k->payloads = arena_new_array(a, room, struct bytes);
-    k->priorities = arena_new_array(a, room, int16_t);
-    return k->parents != NULL && k->attempts != NULL && k->queues != NULL && k->kinds != NULL &&
-           k->payloads != NULL && k->priorities != NULL;
+    k->parents = PARAM_ARRAY(p, n, int32_t);
+    k->attempts = PARAM_ARRAY(p, n, int32_t);
+    k->queues = PARAM_ARRAY(p, n, const char *);
+    k->kinds = PARAM_ARRAY(p, n, const char *);
+    k->payloads = PARAM_ARRAY(p, n, struct bytes);
+    k->priorities = PARAM_ARRAY(p, n, int16_t);
 }
 
 /* step, attempt, outcome, µs, bytes of state: as `pawl job show` takes it apart. */
@@ -121,6 +115,7 @@ static void steps_set(struct steps *s, size_t i, const struct job_settle *item, 
     s->names[i] = s->awaits[i] = s->shown[i] = s->lines[i] = NULL;
     s->states[i] = (struct bytes){NULL, 0};
     s->progress[i] = false;
+    s->sticky[i] = item->sticky;
     s->join_at[i] = s->n_kids[i] = 0;
     s->fail_fast[i] = s->cancel_rest[i] = false;
     if (on == NULL) /* WAIT_ON: all as it was */
@@ -162,20 +157,15 @@ static size_t count_children(const struct job_settle *const *items, size_t n)
     return sum;
 }
 
-void job_settle_step_bind(struct params *p,
-                          const struct job_settle *const *items,
-                          const bool *sticky,
-                          size_t n,
-                          const struct uuid *ended,
-                          size_t n_ended)
+void job_steps_bind(struct params *p, const struct job_settle *const *items, size_t n)
 {
     struct steps s;
     struct kids k;
 
-    if (!steps_alloc(&s, p->arena, n) || !kids_alloc(&k, p->arena, count_children(items, n))) {
-        p->failed = true;
+    steps_alloc(&s, p, n);
+    kids_alloc(&k, p, count_children(items, n));
+    if (p->failed)
         return;
-    }
     for (size_t i = 0; i < n; i++) {
         steps_set(&s, i, items[i], p);
         kids_add(&k, i, items[i]->outcome.on);
@@ -190,7 +180,7 @@ void job_settle_step_bind(struct params *p,
     params_i64_array(p, s.seen, n);
     params_text_array(p, s.shown, n);
     params_bool_array(p, s.progress, n);
-    params_bool_array(p, sticky, n);
+    params_bool_array(p, s.sticky, n);
     params_text_array(p, s.lines, n);
     params_i32_array(p, s.n_kids, n);
     params_i32_array(p, s.join_at, n);
@@ -202,7 +192,6 @@ void job_settle_step_bind(struct params *p,
     params_bytes_array(p, k.payloads, k.n);
     params_i16_array(p, k.priorities, k.n);
     params_i32_array(p, k.attempts, k.n);
-    params_uuid_array(p, ended, n_ended);
 }
 
 /* Ends a field at the next tab; an empty one is NULL. */
@@ -259,24 +248,21 @@ void job_claim_machine(PGresult *r, int row, struct machine *ret_machine)
 
 void job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n)
 {
-    int64_t *ids = arena_new_array(p->arena, n, int64_t);
-    struct uuid *tokens = arena_new_array(p->arena, n, struct uuid);
-    uint64_t *places = arena_new_array(p->arena, n, uint64_t);
-    const char **names = arena_new_array(p->arena, n, const char *);
-    struct bytes *states = arena_new_array(p->arena, n, struct bytes);
-    const char **lines = arena_new_array(p->arena, n, const char *);
+    int64_t *ids = PARAM_ARRAY(p, n, int64_t);
+    struct uuid *tokens = PARAM_ARRAY(p, n, struct uuid);
+    uint64_t *tids = PARAM_ARRAY(p, n, uint64_t);
+    const char **names = PARAM_ARRAY(p, n, const char *);
+    struct bytes *states = PARAM_ARRAY(p, n, struct bytes);
+    const char **lines = PARAM_ARRAY(p, n, const char *);
 
-    if (ids == NULL || tokens == NULL || places == NULL || names == NULL || states == NULL ||
-        lines == NULL) {
-        p->failed = true;
+    if (p->failed)
         return;
-    }
     for (size_t i = 0; i < n; i++) {
         const struct going_on *on = items[i]->outcome.on;
 
         ids[i] = items[i]->job->id;
         tokens[i] = items[i]->job->token;
-        places[i] = items[i]->job->place;
+        tids[i] = items[i]->job->tid;
         names[i] = on->step;
         states[i] = (struct bytes){on->state, on->state_len};
         lines[i] = job_timeline_line(p->arena, items[i]);
@@ -284,24 +270,18 @@ void job_settle_next_bind(struct params *p, const struct job_settle *const *item
     }
     params_i64_array(p, ids, n);
     params_uuid_array(p, tokens, n);
-    params_tid_array(p, places, n);
+    params_tid_array(p, tids, n);
     params_text_array(p, names, n);
     params_bytes_array(p, states, n);
     params_text_array(p, lines, n);
 }
 
-void job_settle_next_row(
-    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place)
+void job_settle_next_row(const PGresult *r, int row, struct job_settled *ret_settled)
 {
-    *ret_item = (size_t)result_i64(r, row, 0) - 1;
-    *ret_cancelled = result_bool(r, row, 1);
-    *ret_place = result_tid(r, row, 2);
-}
-
-void job_settle_step_row(
-    const PGresult *r, int row, size_t *ret_item, bool *ret_cancelled, uint64_t *ret_place)
-{
-    *ret_item = (size_t)result_i64(r, row, 0) - 1;
-    *ret_cancelled = result_bool(r, row, 1);
-    *ret_place = result_tid(r, row, 3);
+    *ret_settled = (struct job_settled){
+        .item = (size_t)result_i64(r, row, 0) - 1,
+        .cancelled = result_bool(r, row, 1),
+        .due_ms = INT64_MAX,
+        .tid = result_tid(r, row, 2),
+    };
 }

@@ -204,12 +204,7 @@ settles(struct sessions *t, const struct taken *c, size_t i, struct outcome outc
 {
     struct job_settle one = {.job = &c->jobs[i], .outcome = outcome};
     const struct job_settle *items = &one;
-    const bool sticky = false;
 
-    if (outcome.kind >= OUTCOME_NEXT) {
-        job_settle_step_bind(begin(t->s), &items, &sticky, 1, &c->asked.token, c->n == 1 ? 1 : 0);
-        return STMT(job_settle_step);
-    }
     job_settle_bind(begin(t->s), &items, 1, "host:1", &c->asked.token, c->n == 1 ? 1 : 0);
     return STMT(job_settle);
 }

@@ -185,13 +185,13 @@ settle(struct store *s, const struct job_settle *items, size_t n, const struct u
     PGresult *r = run(s, STMT(job_settle));
 
     for (int row = 0; row < PQntuples(r); row++) {
-        size_t i = JOBS_MAX;
-        const char *state = NULL;
+        struct job_settled settled;
 
-        job_settle_row(r, row, &i, &state);
-        assert_true(i < n);
-        assert_string_equal(states.of[i], "");
-        snprintf(states.of[i], sizeof(states.of[i]), "%s", state);
+        job_settle_row(r, row, &settled);
+        assert_true(settled.item < n);
+        assert_non_null(settled.state);
+        assert_string_equal(states.of[settled.item], "");
+        snprintf(states.of[settled.item], sizeof(states.of[0]), "%s", settled.state);
     }
     PQclear(r);
     return states;

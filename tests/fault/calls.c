@@ -38,9 +38,8 @@ struct call {
     size_t n_items;
     size_t n_statements;
     struct part done;
-    struct part others;
+    struct part any;
     struct part nexts; /* of machines that simply go on */
-    struct part steps; /* of others that go on */
     struct items text;
     batch_fn fn;
     void *data;
@@ -66,10 +65,6 @@ void __real_job_settle_done_bind(struct params *p, const struct job_settle *cons
                                  const char *worker, const struct uuid *ended, size_t n_ended);
 void __wrap_job_settle_done_bind(struct params *p, const struct job_settle *const *items, size_t n,
                                  const char *worker, const struct uuid *ended, size_t n_ended);
-void __real_job_settle_step_bind(struct params *p, const struct job_settle *const *items, const bool *sticky,
-                                 size_t n, const struct uuid *ended, size_t n_ended);
-void __wrap_job_settle_step_bind(struct params *p, const struct job_settle *const *items, const bool *sticky,
-                                 size_t n, const struct uuid *ended, size_t n_ended);
 void __real_job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
 void __wrap_job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n);
 void __real_claim_renew_bind(struct params *p, const struct uuid *worker, const struct uuid *tokens,
@@ -95,7 +90,6 @@ static const char *op_of(const struct stmt *stmt)
     case STMT_job_settle:
     case STMT_job_settle_done:
     case STMT_job_settle_next:
-    case STMT_job_settle_step:
         return "settle";
     case STMT_claim_renew:
         return "renew";
@@ -121,11 +115,9 @@ struct params *__wrap_batch_add(struct batch *batch, const struct stmt *stmt)
     if (stmt->id == STMT_job_settle_done)
         being_made->done.answer = being_made->n_statements;
     else if (stmt->id == STMT_job_settle)
-        being_made->others.answer = being_made->n_statements;
+        being_made->any.answer = being_made->n_statements;
     else if (stmt->id == STMT_job_settle_next)
         being_made->nexts.answer = being_made->n_statements;
-    else if (stmt->id == STMT_job_settle_step)
-        being_made->steps.answer = being_made->n_statements;
     being_made->n_statements++;
     return __real_batch_add(batch, stmt);
 }
@@ -146,9 +138,7 @@ void __wrap_job_claim_bind(struct params *p, const struct job_claim *claim)
     __real_job_claim_bind(p, claim);
 }
 
-/* sticky: of machines that go on; else NULL. */
-static void
-note_settles(struct part *part, const struct job_settle *const *items, const bool *sticky, size_t n)
+static void note_settles(struct part *part, const struct job_settle *const *items, size_t n)
 {
     struct call *call = being_made;
     struct item *more = realloc(call->items, (call->n_items + n) * sizeof(*more));
@@ -163,8 +153,7 @@ note_settles(struct part *part, const struct job_settle *const *items, const boo
 
         item->id = items[i]->job->id;
         item->token = items[i]->job->token;
-        item->outcome =
-            sticky != NULL && sticky[i] ? "stick" : outcome_text((int)items[i]->outcome.kind);
+        item->outcome = items[i]->sticky ? "stick" : outcome_text((int)items[i]->outcome.kind);
         items_add(
             &call->text, "%lld:%s:%s", (long long)item->id, TOKEN(&item->token), item->outcome);
     }
@@ -177,7 +166,7 @@ void __wrap_job_settle_bind(struct params *p,
                             const struct uuid *ended,
                             size_t n_ended)
 {
-    note_settles(&being_made->others, items, NULL, n);
+    note_settles(&being_made->any, items, n);
     __real_job_settle_bind(p, items, n, worker, ended, n_ended);
 }
 
@@ -188,31 +177,14 @@ void __wrap_job_settle_done_bind(struct params *p,
                                  const struct uuid *ended,
                                  size_t n_ended)
 {
-    note_settles(&being_made->done, items, NULL, n);
+    note_settles(&being_made->done, items, n);
     __real_job_settle_done_bind(p, items, n, worker, ended, n_ended);
 }
 
 void __wrap_job_settle_next_bind(struct params *p, const struct job_settle *const *items, size_t n)
 {
-    bool *sticky = malloc(n * sizeof(*sticky));
-
-    if (sticky == NULL)
-        abort();
-    memset(sticky, true, n);
-    note_settles(&being_made->nexts, items, sticky, n);
-    free(sticky);
+    note_settles(&being_made->nexts, items, n);
     __real_job_settle_next_bind(p, items, n);
-}
-
-void __wrap_job_settle_step_bind(struct params *p,
-                                 const struct job_settle *const *items,
-                                 const bool *sticky,
-                                 size_t n,
-                                 const struct uuid *ended,
-                                 size_t n_ended)
-{
-    note_settles(&being_made->steps, items, sticky, n);
-    __real_job_settle_step_bind(p, items, sticky, n, ended, n_ended);
 }
 
 void __wrap_claim_renew_bind(struct params *p,
@@ -251,9 +223,8 @@ static void tell_settled(struct call *call, const struct batch_end *end)
 {
     const char **states = calloc(call->n_items + 1, sizeof(*states));
     const PGresult *done = call->done.n > 0 ? end->results[call->done.answer] : NULL;
-    const PGresult *others = call->others.n > 0 ? end->results[call->others.answer] : NULL;
+    const PGresult *any = call->any.n > 0 ? end->results[call->any.answer] : NULL;
     const PGresult *nexts = call->nexts.n > 0 ? end->results[call->nexts.answer] : NULL;
-    const PGresult *steps = call->steps.n > 0 ? end->results[call->steps.answer] : NULL;
 
     int64_t *ids = calloc(call->done.n + 1, sizeof(*ids));
 
@@ -263,29 +234,21 @@ static void tell_settled(struct call *call, const struct batch_end *end)
         ids[i] = call->items[call->done.first + i].id;
     for (int row = 0; done != NULL && row < PQntuples(done); row++)
         states[call->done.first + job_settle_done_row(done, row, ids, call->done.n)] = "done";
-    for (int row = 0; others != NULL && row < PQntuples(others); row++) {
-        const char *state;
-        size_t i;
+    for (int row = 0; any != NULL && row < PQntuples(any); row++) {
+        struct job_settled settled;
 
-        job_settle_row(others, row, &i, &state);
-        states[call->others.first + i] = state;
+        job_settle_row(any, row, &settled);
+        size_t i = call->any.first + settled.item;
+
+        states[i] = settled.state != NULL                          ? settled.state
+                    : strcmp(call->items[i].outcome, "stick") == 0 ? "stuck"
+                                                                   : "on";
     }
     for (int row = 0; nexts != NULL && row < PQntuples(nexts); row++) {
-        uint64_t place;
-        bool cancelled;
-        size_t i;
+        struct job_settled settled;
 
-        job_settle_next_row(nexts, row, &i, &cancelled, &place);
-        states[call->nexts.first + i] = "stuck";
-    }
-    for (int row = 0; steps != NULL && row < PQntuples(steps); row++) {
-        uint64_t place;
-        bool cancelled;
-        size_t i;
-
-        job_settle_step_row(steps, row, &i, &cancelled, &place);
-        states[call->steps.first + i] =
-            strcmp(call->items[call->steps.first + i].outcome, "stick") == 0 ? "stuck" : "on";
+        job_settle_next_row(nexts, row, &settled);
+        states[call->nexts.first + settled.item] = "stuck";
     }
     for (size_t i = 0; i < call->n_items; i++) {
         /* Not where it was, or stale: the next settle tells. */

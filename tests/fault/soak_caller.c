@@ -19,7 +19,7 @@
 #include "fault/events.h"
 #include "fault/soak_jobs.h"
 #include "proto/pawl/v1/pawl.pb-c.h"
-#include "remote/ask.h"
+#include "remote/blocking.h"
 
 #define ASK_AT_MOST_MS 3000
 #define TRIES          40
@@ -120,15 +120,16 @@ static const char *call_once(struct caller *c)
     request.n_jobs = c->maker.n;
     request.idempotency_key = c->key;
     maker_tell(&c->maker, n, NULL, NULL, NULL);
-    int rc = remote_ask(&(struct ask){.server = &c->server,
-                                      .what = "enqueue",
-                                      .path = "/pawl.v1.JobService/Enqueue",
-                                      .request = &request.base,
-                                      .response = &pawl__v1__enqueue_response__descriptor,
-                                      .timeout_ms = ASK_AT_MOST_MS,
-                                      .answer = on_answer,
-                                      .data = &answer},
-                        &err);
+    int rc =
+        call_blocking(&(struct blocking_call){.server = &c->server,
+                                              .what = "enqueue",
+                                              .path = "/pawl.v1.JobService/Enqueue",
+                                              .request = &request.base,
+                                              .response = &pawl__v1__enqueue_response__descriptor,
+                                              .timeout_ms = ASK_AT_MOST_MS,
+                                              .answer = on_answer,
+                                              .data = &answer},
+                      &err);
     const char *result = fate(rc);
 
     if (rc == 0 && answer.n != c->maker.n) {

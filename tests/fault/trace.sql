@@ -48,9 +48,21 @@ CREATE TABLE soak.trace (
 );
 
 -- Functions of the schema pawl run as its owner, who has no rights here: hence the triggers are security definers.
--- Every statement of ours begins with its name in a comment.
-CREATE FUNCTION soak.statement() RETURNS text LANGUAGE sql AS $$
-    SELECT substring(current_query() FROM '^/\* pawl\.([a-z_]+) \*/')
+-- Every statement of ours begins with its name in a comment. job_settle ends jobs, and lets machines go on: what it does for
+-- the latter is told apart, as job_settle_step.
+CREATE FUNCTION soak.statement() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    name  constant text := substring(current_query() FROM '^/\* pawl\.([a-z_]+) \*/');
+    stack text;
+BEGIN
+    IF name = 'job_settle' THEN
+        GET DIAGNOSTICS stack = PG_CONTEXT;
+        IF stack LIKE '%machines_settle(%' THEN
+            RETURN 'job_settle_step';
+        END IF;
+    END IF;
+    RETURN name;
+END
 $$;
 
 CREATE FUNCTION soak.trace_job() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$

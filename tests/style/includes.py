@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     'lib': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'],
     'proto': [], # made from proto/, beside src/
     'wire': ['base'],
-    'remote': ['wire', 'proto', 'engine/hands.h', 'core', 'base'],
+    'remote': ['wire', 'proto', 'engine/hands.h', 'engine/slots.h', 'core', 'base'],
     'serve': ['wire', 'proto', 'engine', 'client', 'store', 'pg/conn.h', 'pg/primary.h', 'pg/target.h', 'pg/result.h',
               'core', 'base'],
     'bench': ['remote', 'wire', 'proto', 'client', 'hands', 'engine', 'store', 'pg', 'core', 'base'], # bench/, beside src/

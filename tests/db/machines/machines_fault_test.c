@@ -71,8 +71,7 @@ static void a_sticky_machine_learns_of_its_end_from_its_settle(void **state)
             other, "SET CONSTRAINTS ALL IMMEDIATE; SELECT pawl.cancel(id, 'me') FROM pawl.job"));
         crew_let_go(&crew);
         run_until(
-            f,
-            count_of(f, steps == 1 ? WAITING("job_settle_step") : WAITING("job_settle_next")) == 1);
+            f, count_of(f, steps == 1 ? WAITING("job_settle *") : WAITING("job_settle_next")) == 1);
         PQclear(PQexec(other, "COMMIT"));
         PQfinish(other);
         run_until_over(f, (int)steps);
@@ -103,7 +102,7 @@ static void a_machine_that_is_to_wait_and_to_end_ends(void **state)
     PGconn *other = session(f, "BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SELECT pawl.cancel(1, 'me')");
 
     crew_let_go(&crew);
-    run_until(f, count_of(f, WAITING("job_settle_step")) == 1);
+    run_until(f, count_of(f, WAITING("job_settle *")) == 1);
     PQclear(PQexec(other, "COMMIT"));
     PQfinish(other);
     run_until_over(f, 1);
@@ -325,8 +324,7 @@ static void a_stop_releases_a_sticky_machine_whose_settle_is_under_way(void **st
         PQclear(PQexec(other, "SELECT FROM pawl.job FOR UPDATE"));
         crew_let_go(&crew);
         run_until(
-            f,
-            count_of(f, steps == 1 ? WAITING("job_settle_step") : WAITING("job_settle_next")) == 1);
+            f, count_of(f, steps == 1 ? WAITING("job_settle *") : WAITING("job_settle_next")) == 1);
         coordinator_stop(crew.c);
         PQfinish(other);
         crew_end(&crew);

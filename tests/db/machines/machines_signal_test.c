@@ -82,7 +82,7 @@ static void a_signal_that_commits_while_the_machine_is_parked_is_not_lost(void *
                              " SET CONSTRAINTS ALL IMMEDIATE");
 
     crew_let_go(&crew);
-    run_until(f, count_of(f, WAITING("job_settle_step")) == 1);
+    run_until(f, count_of(f, WAITING("job_settle *")) == 1);
     PQclear(PQexec(sender, "COMMIT"));
     PQfinish(sender);
     run_until(f, crew.now == 1 && crew.runs == 2);

@@ -216,7 +216,6 @@ static const struct stmt *settles(enum outcome_kind kind, size_t n)
 {
     static struct job jobs[2000];
     static struct job_settle items[2000];
-    static bool sticky[2000];
     static const struct going_on on = {.step = "s", .awaits = "paid"};
     static const struct machine machine = {.shown = "1,2", .step = "r"};
     struct uuid ended = tokens[2];
@@ -230,10 +229,6 @@ static const struct stmt *settles(enum outcome_kind kind, size_t n)
             .job = &jobs[i],
             .outcome = {.kind = kind, .delay_ms = -1, .on = kind >= OUTCOME_NEXT ? &on : NULL}};
         pointers[i] = &items[i];
-    }
-    if (kind >= OUTCOME_NEXT) {
-        job_settle_step_bind(begin(&store), pointers, sticky, n, &ended, 1);
-        return STMT(job_settle_step);
     }
     job_settle_bind(begin(&store), pointers, n, "host:1", &ended, 1);
     return STMT(job_settle);

@@ -12,7 +12,7 @@
 #include "store_fixture.h"
 
 #define STATEMENTS_MAX 128
-#define PARAMETERS_MAX 24
+#define PARAMETERS_MAX 32
 
 /* The roles of the matrix. `stranger` has no grants at all; it belongs to this test's database. */
 enum { PRODUCER, ENQUEUER, WORKER, READER, SERVER, OWNER, STRANGER, ROLES };

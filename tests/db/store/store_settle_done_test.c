@@ -27,17 +27,16 @@ static void settle_by(struct store *s,
     PGresult *r = run(s, done ? STMT(job_settle_done) : STMT(job_settle));
 
     for (int row = 0; row < PQntuples(r); row++) {
-        size_t i = JOBS_MAX;
-        const char *state = "done";
+        struct job_settled settled = {.state = "done"};
 
         if (done)
-            i = job_settle_done_row(r, row, ids, n);
+            settled.item = job_settle_done_row(r, row, ids, n);
         else
-            job_settle_row(r, row, &i, &state);
-        assert_true(i < n);
-        assert_string_equal(state, "done");
-        assert_false(ret_done[i]);
-        ret_done[i] = true;
+            job_settle_row(r, row, &settled);
+        assert_true(settled.item < n);
+        assert_string_equal(settled.state, "done");
+        assert_false(ret_done[settled.item]);
+        ret_done[settled.item] = true;
     }
     PQclear(r);
 }
@@ -219,7 +218,7 @@ static void another_job_in_the_place_of_one_is_left_alone(void **state)
 
         if (other == 0)
             continue;
-        c.jobs[0].place = c.jobs[other].place;
+        c.jobs[0].tid = c.jobs[other].tid;
         struct job_settle one = item(&c, 0, result("x", 1));
 
         settle_by(s, true, &one, 1, &c.token, done);

@@ -1,6 +1,6 @@
-/* remote_ask: one call by a thread that blocks, while the server answers, goes, or was never there. What it says about the
+/* call_blocking: one call by a thread that blocks, while the server answers, goes, or was never there. What it says about the
  * effects of the call must be true. */
-#include "remote/ask.h"
+#include "remote/blocking.h"
 
 #include <pthread.h>
 
@@ -34,16 +34,17 @@ static void *ask_main(void *data)
 {
     struct asked *asked = data;
 
-    asked->rc = remote_ask(&(struct ask){.server = &asked->server,
-                                         .what = "echo",
-                                         .path = "/pawl.test.v1.Echo/Unary",
-                                         .request = &asked->request.base,
-                                         .response = &pawl__test__v1__unary_response__descriptor,
-                                         .timeout_ms = asked->timeout_ms,
-                                         .repeatable = asked->repeatable,
-                                         .answer = on_text,
-                                         .data = asked},
-                           &asked->err);
+    asked->rc = call_blocking(
+        &(struct blocking_call){.server = &asked->server,
+                                .what = "echo",
+                                .path = "/pawl.test.v1.Echo/Unary",
+                                .request = &asked->request.base,
+                                .response = &pawl__test__v1__unary_response__descriptor,
+                                .timeout_ms = asked->timeout_ms,
+                                .repeatable = asked->repeatable,
+                                .answer = on_text,
+                                .data = asked},
+        &asked->err);
     atomic_store(&asked->over, true);
     return NULL;
 }
@@ -255,5 +256,5 @@ int main(void)
             no_answer_in_time_may_have_happened, fixture_begin, fixture_end),
     };
 
-    return cmocka_run_group_tests_name("ask", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("blocking", tests, NULL, NULL);
 }
