@@ -273,6 +273,9 @@ CREATE FUNCTION pawl.claim_lanes(queue text, kinds text[], most integer, token u
     AS $$
 #variable_conflict use_column
 DECLARE
+    -- In the order of bytes: the index passes over other kinds.
+    first_kind  constant text := (SELECT min(k.name COLLATE "C") FROM unnest(kinds) AS k(name));
+    last_kind   constant text := (SELECT max(k.name COLLATE "C") FROM unnest(kinds) AS k(name));
     -- The jobs that were picked, lane by lane, in each the most urgent first.
     ids         bigint[];
     tids        tid[];
@@ -327,6 +330,8 @@ BEGIN
                         AND c.due_at <= now()
                         AND (c.due_at, c.id) >= (level.due_at, level.id)
                         AND c.token IS NULL
+                        AND c.kind >= first_kind COLLATE "C"
+                        AND c.kind <= last_kind COLLATE "C"
                         AND c.kind = ANY (kinds)
                       ORDER BY c.due_at, c.id
                       LIMIT most
@@ -343,6 +348,8 @@ BEGIN
                         AND c.due_at <= now()
                         AND (c.due_at, c.id) >= (least(level.due_at, now() - interval '1 second'), level.id)
                         AND c.token IS NULL
+                        AND c.kind >= first_kind COLLATE "C"
+                        AND c.kind <= last_kind COLLATE "C"
                         AND c.kind = ANY (kinds)
                       ORDER BY c.due_at, c.id
                       LIMIT most

@@ -1,7 +1,8 @@
 -- Purpose: jobs that were committed late: due, claimed by nobody, and behind the marks of a worker.
 -- Parameters: $1 text queue, $2 text[] kinds, $3 int2[] priorities, $4 bool[] in a lane, $5 timestamptz[] and $6 int8[]: for each
 --             of them the due time and id to start from, $7 timestamptz[] and $8 int8[]: and before which to end,
---             $9 int4 how many of each are counted at most
+--             $9 int4 how many of each are counted at most; $10 text and $11 text: the first and the last of $2 in the
+--             order of bytes, which the index checks
 -- Rows: for each that has some: n int8 its position in the input, from 1, due_at timestamptz and id int8 of the first, jobs int4
 -- Locks: none
 -- Index: job_pick, job_pick_lane, one range for each
@@ -24,6 +25,8 @@ CROSS JOIN LATERAL (
            AND (c.due_at, c.id) >= (level.due_at, level.id)
            AND (c.due_at, c.id) < (level.end_due_at, level.end_id)
            AND c.token IS NULL
+           AND c.kind >= $10::text COLLATE "C"
+           AND c.kind <= $11::text COLLATE "C"
            AND c.kind = ANY ($2::text[])
          ORDER BY c.due_at, c.id
          LIMIT $9::int4)
@@ -38,6 +41,8 @@ CROSS JOIN LATERAL (
            AND (c.due_at, c.id) >= (level.due_at, level.id)
            AND (c.due_at, c.id) < (level.end_due_at, level.end_id)
            AND c.token IS NULL
+           AND c.kind >= $10::text COLLATE "C"
+           AND c.kind <= $11::text COLLATE "C"
            AND c.kind = ANY ($2::text[])
          ORDER BY c.due_at, c.id
          LIMIT $9::int4)

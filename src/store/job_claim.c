@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pg/result.h"
-#include "store/job.h"
+#include "store/job_internal.h"
 
 /* Columns of job_claim beyond the first eight; those from COL_LANE on are only in job_claim_lanes. */
 enum {
@@ -39,8 +39,7 @@ static size_t levels_fill(struct level levels[JOB_LEVELS], const struct job_clai
     return n;
 }
 
-/* The first and the last of them in the order of bytes. */
-static void bind_kind_range(struct params *p, const char *const *kinds, size_t n)
+void job_kind_range_bind(struct params *p, const char *const *kinds, size_t n)
 {
     const char *first = n > 0 ? kinds[0] : "";
     const char *last = first;
@@ -71,7 +70,7 @@ void job_claim_bind(struct params *p, const struct job_claim *claim)
         PARAMS_COLUMN(p, COLUMN_BOOL, levels, n, in_lane);
         params_i32(p, claim->together > 0 ? claim->together : 1);
     } else {
-        bind_kind_range(p, claim->kinds, claim->n_kinds);
+        job_kind_range_bind(p, claim->kinds, claim->n_kinds);
     }
 }
 

@@ -22,6 +22,9 @@ static inline void *param_array(struct params *p, size_t n, size_t size)
  * the arena; NULL: it is full. */
 const char *job_timeline_line(struct arena *arena, const struct job_settle *item);
 
+/* The first and the last of them in the order of bytes: two parameters. */
+void job_kind_range_bind(struct params *p, const char *const *kinds, size_t n);
+
 /* The second half of job_settle: machines that go on. */
 void job_steps_bind(struct params *p, const struct job_settle *const *items, size_t n);
 

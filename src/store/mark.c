@@ -1,6 +1,6 @@
 /* mark: binding and reading the statements about marks (store/job.h). */
 #include "pg/result.h"
-#include "store/job.h"
+#include "store/job_internal.h"
 
 static void bind_marks(struct params *p, const struct job_marks *marks)
 {
@@ -33,6 +33,7 @@ void job_look_bind(struct params *p,
     bind_marks(p, from);
     bind_marks(p, &end);
     params_i32(p, JOB_LOOK_MAX);
+    job_kind_range_bind(p, kinds, n_kinds);
 }
 
 int32_t job_look_row(const PGresult *r, int row, size_t *ret_level, struct job_watermark *ret_at)
