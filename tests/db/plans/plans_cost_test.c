@@ -269,12 +269,35 @@ static void a_held_snapshot_makes_no_upkeep_dearer(void **state)
     assert_true(few.sweep <= 2 * before.sweep && few.claim <= 2 * before.claim);
 }
 
+/* A worker plans its sweep when it starts, perhaps on an empty database, and keeps the plan. */
+static void a_sweep_that_was_planned_without_jobs_does_not_read_them_all(void **state)
+{
+    long few;
+    long many;
+
+    (void)state;
+    testdb_exec(&store.db,
+                "DISCARD PLANS; TRUNCATE pawl.job, pawl.claim;"
+                "DELETE FROM pg_statistic WHERE starelid = 'pawl.job'::regclass");
+    session_of_a_worker(STMT(session));
+    claim_sweep_bind(begin(&store), 100, NULL, 0);
+    few = pages_of(STMT(claim_sweep));
+    fill(LARGE, "INSERT INTO pawl.job (queue, kind, payload) SELECT 'other', 'z', '{}' FROM " N);
+    claim_sweep_bind(begin(&store), 100, NULL, 0);
+    many = pages_of(STMT(claim_sweep));
+    session_of_anybody();
+    print_message("# a sweep planned without jobs: %ld pages, %ld with %d\n", few, many, LARGE);
+    if (many > few + 4)
+        fail_msg("a sweep reads %ld pages without jobs and %ld with %d", few, many, LARGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_with_one_kind_reads_no_jobs_of_another),
         cmocka_unit_test(a_worker_with_several_kinds_reads_others_once),
         cmocka_unit_test(a_held_snapshot_makes_no_upkeep_dearer),
+        cmocka_unit_test(a_sweep_that_was_planned_without_jobs_does_not_read_them_all),
     };
     return cmocka_run_group_tests(tests, setup, plans_teardown);
 }
