@@ -129,7 +129,7 @@ def guide(table):
     types = {'SMALL': 'integer', 'INT': 'integer', 'ID': 'bigint', 'SPAN': 'interval', 'SPAN32': 'interval', 'TIME': 'timestamptz',
              'WORDS': 'text[]', 'TEXTS': 'text[]'}
     text = read(GUIDE)
-    end = text.index('\n\nNULL in ', text.index('## pawl.enqueue '))
+    end = text.index('\n\nNULL means ', text.index('## pawl.enqueue '))
     rows = [f'\n| `{f.sql}` | {types.get(f.type, "text")} | {f.help[1:2].lower()}{f.help[2:-1]} |' for f in table
             if f'`{f.sql}`' not in text[:end]]
     return text[:end] + ''.join(rows) + text[end:]

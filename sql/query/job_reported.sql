@@ -9,8 +9,9 @@
 SELECT i.n, h.state::text AS state, h.attempt, h.queue,
        (h.step IS NOT NULL OR h.state <> 'done') AND (h.ticket = pg_catalog.substr(i.ticket, 4)) IS NOT TRUE AS other
 FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::bytea[])) WITH ORDINALITY AS i(id, ticket, n)
-JOIN pawl.history AS h ON h.id = i.id
+CROSS JOIN LATERAL (SELECT x.state, x.attempt, x.queue, x.step, x.ticket
+                    FROM pawl.history AS x WHERE x.id = i.id OFFSET 0) AS h
 UNION ALL
 SELECT i.n, NULL, j.attempt, j.queue, false
 FROM pg_catalog.unnest($1::int8[]) WITH ORDINALITY AS i(id, n)
-JOIN pawl.job AS j ON j.id = i.id
+CROSS JOIN LATERAL (SELECT x.attempt, x.queue FROM pawl.job AS x WHERE x.id = i.id OFFSET 0) AS j

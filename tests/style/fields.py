@@ -106,7 +106,7 @@ def check_clients(fields, texts):
 
 def check_guide(fields, texts):
     table = texts[GUIDE][texts[GUIDE].index('## pawl.enqueue '):]
-    table = table[:table.index('\nNULL in ')]
+    table = table[:table.index('\nNULL means ')]
     return differ(GUIDE, {f.sql for f in fields} | ONLY_SQL,
                   [name for row in re.findall(r'^\|([^|]*`[^|]*)\|', table, re.M) for name in re.findall(r'`(\w+)`', row)])
 

@@ -37,8 +37,12 @@ static int group_setup(void **state)
 
 static struct pawl_job_new plain(void)
 {
-    return (struct pawl_job_new){
-        .queue = "q1", .kind = "k", .payload = "{}", .payload_len = 2, .priority = 4, .max_attempts = 3};
+    return (struct pawl_job_new){.queue = "q1",
+                                 .kind = "k",
+                                 .payload = "{}",
+                                 .payload_len = 2,
+                                 .priority = 4,
+                                 .max_attempts = 3};
 }
 
 /* Everything that makes an enqueue look at other rows. */

@@ -242,9 +242,9 @@ static void outcomes_reach_jobs_parents_keys_and_signals_by_their_ids(void **sta
     session_of_a_worker(STMT(session_settle));
     for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
         assert_plans(settles(OUTCOME_RETRY, settle_sizes[i]),
-                     NODES("Index Scan using job_pkey on job j", "job_option_pkey", "claim_pkey"));
+                     NODES("Index Scan using job_pkey on job x", "job_option_pkey", "claim_pkey"));
         assert_plans(settles(OUTCOME_FAIL, settle_sizes[i]),
-                     NODES("Index Scan using job_pkey on job j",
+                     NODES("Index Scan using job_pkey on job x",
                            "Index Scan using job_pkey on job p",
                            "machine_pkey",
                            "job_option_pkey",
@@ -255,7 +255,7 @@ static void outcomes_reach_jobs_parents_keys_and_signals_by_their_ids(void **sta
         assert_plans(
             settles(OUTCOME_AWAIT, settle_sizes[i]),
             NODES(
-                "Index Scan using job_pkey on job j", "machine_pkey", "signal_pkey", "child_pkey"));
+                "Index Scan using job_pkey on job x", "machine_pkey", "signal_pkey", "child_pkey"));
     }
     session_of_anybody();
 }
@@ -267,7 +267,7 @@ static void the_next_step_reaches_its_machine_where_it_is(void **state)
     for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
         settles(OUTCOME_NEXT, settle_sizes[i]);
         job_settle_next_bind(begin(&store), pointers, settle_sizes[i]);
-        assert_plans(STMT(job_settle_next), NODES("Tid Scan on job j", "machine_pkey"));
+        assert_plans(STMT(job_settle_next), NODES("Tid Scan on job x", "machine_pkey"));
     }
     session_of_anybody();
 }

@@ -184,7 +184,7 @@ static void looks_and_the_ledger_are_read_by_ranges_of_their_indexes(void **stat
     char *plan = plan_of(
         STMT(job_look),
         "('q1', '{k1,k2}', '{9,4,3}', '{f,f,t}', array_fill(now() - interval '1 hour', '{3}'),"
-        " '{1,1,1}', array_fill(now(), '{3}'), '{1,1,1}', 2000)",
+        " '{1,1,1}', array_fill(now(), '{3}'), '{1,1,1}', 2000, 'k1', 'k2')",
         true);
 
     if (strstr(plan, "Index Scan using job_pick on job c") == NULL ||
@@ -201,7 +201,7 @@ static void looks_and_the_ledger_are_read_by_ranges_of_their_indexes(void **stat
 static void what_workers_hold_is_reached_by_the_ids_of_its_jobs(void **state)
 {
     static char arguments[20000];
-    const char *const job_pkey = "Index Scan using job_pkey on job j";
+    const char *const job_pkey = "Index Scan using job_pkey on job x";
 
     (void)state;
     for (size_t i = 0; i < sizeof(settle_sizes) / sizeof(*settle_sizes); i++) {
