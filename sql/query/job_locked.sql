@@ -7,7 +7,7 @@
 -- Roles: worker
 SELECT i.n
 FROM ROWS FROM (pg_catalog.unnest($1::int8[]), pg_catalog.unnest($2::uuid[])) WITH ORDINALITY AS i(id, token, n)
-JOIN pawl.job AS j ON j.id = i.id AND j.token = i.token
+CROSS JOIN LATERAL (SELECT x.* FROM pawl.job AS x WHERE x.id = i.id AND x.token = i.token OFFSET 0) AS j
 LEFT JOIN LATERAL (
     SELECT true AS had FROM pawl.job AS o WHERE o.id = j.id FOR UPDATE SKIP LOCKED
 ) AS own ON true

@@ -16,8 +16,7 @@ WITH locked AS MATERIALIZED (
         due_at = 'infinity',
         lane_due_at = NULL,
         errors = pawl.errors_add(j.errors, j.attempt, 'permanent', $3::text, $4::text, $5::int8)
-    FROM locked AS l
-    WHERE j.id = l.id AND j.token = $2::uuid
+    WHERE j.id = ANY (ARRAY(SELECT l.id FROM locked AS l)) AND j.token = $2::uuid
     RETURNING j.id, j.queue, j.lane
 ), stirred AS (
     -- It runs no more: lanes_mend takes it out and calls the next.
@@ -26,7 +25,7 @@ WITH locked AS MATERIALIZED (
 ), over AS MATERIALIZED (
     SELECT c.token FROM pawl.claim AS c WHERE c.token = ANY ($6::uuid[]) FOR UPDATE SKIP LOCKED
 ), ended AS (
-    DELETE FROM pawl.claim AS c USING over AS o WHERE c.token = o.token
+    DELETE FROM pawl.claim AS c WHERE c.token = ANY (ARRAY(SELECT o.token FROM over AS o))
 )
 -- The condition is always true.
 SELECT p.id
