@@ -99,7 +99,7 @@ enum job_field_home {
     X(OPT, retry_cap, SPAN32, OPTION, retry_cap_ms, WIRE(retry_cap_ms), 0, INT32_MAX, "between 0 and 24 days", NULL, \
       0, "retry-cap", "TIME", "The longest wait (default: as the kind says)") \
     X(OPT, parent, ID, OPTION, parent_id, NO_WIRE, 1, INT64_MAX, NULL, NULL, \
-      0, "parent", "ID", "The job that waits for this one (default: none)")
+      0, "parent", "ID", "The job that this one belongs to, for lists; nobody waits (default: none)")
 /* clang-format on */
 
 /* The words of fields, in the order of their enums in pawl.h. Each list ends with NULL. */
