@@ -408,14 +408,12 @@ BEGIN
                         WHEN r.rank > rooms[r.lane] THEN false
                         WHEN ordered[r.lane] THEN (
                             SELECT true FROM pawl.job AS e
-                            WHERE (e.queue, e.lane, e.id) >= (claim_lanes.queue, lanes[r.lane], 0)
-                              AND (e.queue, e.lane, e.id) < (claim_lanes.queue, lanes[r.lane], r.id)
-                              AND e.lane IS NOT NULL AND e.token IS NULL
+                            WHERE e.queue = claim_lanes.queue AND e.lane = lanes[r.lane] AND e.id < r.id AND e.token IS NULL
                               AND (held[r.lane] AND e.attempt > 0
                                    OR e.attempt = 0 AND (SELECT true FROM pawl.machine AS m
                                                          WHERE m.job_id = e.id AND m.step IS NOT NULL) IS NULL)
                               AND e.id <> ALL (ids)
-                            ORDER BY e.queue, e.lane, e.id LIMIT 1) IS NULL
+                            LIMIT 1) IS NULL
                         ELSE true END AS enters
             FROM (
                 SELECT i.id, i.tid, i.lane, coalesce(i.holds, false) AS holds,
@@ -440,13 +438,11 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT j.id, j.ctid AS tid
                 FROM pawl.job AS j
-                WHERE (j.queue, j.lane, j.id) >= (claim_lanes.queue, lanes[g.lane], 0)
-                  AND (j.queue, j.lane, j.id) <= (claim_lanes.queue, lanes[g.lane], 9223372036854775807)
-                  AND j.lane IS NOT NULL
+                WHERE j.queue = claim_lanes.queue AND j.lane >= lanes[g.lane] AND j.lane <= lanes[g.lane]
                   AND j.token IS NULL AND j.id <> ALL (g.ids)
                   AND (j.waits_for IS NULL AND j.due_at <= now() OR pawl.waits_behind(j.waits_for, j.due_at, NULL))
                   AND j.is_machine IS NULL AND j.kind = ANY (kinds)
-                ORDER BY j.queue, j.lane, j.id
+                ORDER BY j.lane, j.id
                 LIMIT greatest(most_of_lane - cardinality(g.ids), 0)
                 FOR UPDATE SKIP LOCKED
             ) AS c;
@@ -1757,13 +1753,12 @@ BEGIN
         LIMIT 1
     ) AS l
     LEFT JOIN LATERAL (
-        -- Ranges and not equalities, so that only job_lane has this order: with these, job_pkey would have it, too.
+        -- A range of one lane, so that only job_lane has this order: with an equality, job_pkey would have it, too.
         SELECT w.ctid AS tid
         FROM pawl.job AS w
-        WHERE (w.queue, w.lane, w.id) >= (l.queue, l.name, 0)
-          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807) AND w.lane IS NOT NULL
+        WHERE w.queue = l.queue AND w.lane >= l.name AND w.lane <= l.name
           AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
-        ORDER BY w.queue, w.lane, w.id
+        ORDER BY w.lane, w.id
         LIMIT l.room
         FOR UPDATE SKIP LOCKED
     ) AS j ON true;
@@ -2003,11 +1998,10 @@ BEGIN
         -- IS TRUE: a condition that job_pick could serve would tempt the planner to read the whole queue.
         SELECT j.ctid AS tid
         FROM pawl.job AS j
-        WHERE (j.queue, j.lane, j.id) > (lanes_move.queue, lanes[g.lane], g.last_id)
-          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807) AND j.lane IS NOT NULL
+        WHERE j.queue = lanes_move.queue AND j.lane = lanes[g.lane] AND j.id > g.last_id
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= now()) IS TRUE
           AND (j.deadline_at <= now()) IS NOT TRUE
-        ORDER BY j.queue, j.lane, j.id
+        ORDER BY j.id
         LIMIT least(1000, 64 * g.n)
         FOR UPDATE SKIP LOCKED
     ) AS c;

@@ -202,11 +202,10 @@ BEGIN
         -- IS TRUE: a condition that job_pick could serve would tempt the planner to read the whole queue.
         SELECT j.ctid AS tid
         FROM pawl.job AS j
-        WHERE (j.queue, j.lane, j.id) > (lanes_move.queue, lanes[g.lane], g.last_id)
-          AND (j.queue, j.lane, j.id) <= (lanes_move.queue, lanes[g.lane], 9223372036854775807) AND j.lane IS NOT NULL
+        WHERE j.queue = lanes_move.queue AND j.lane = lanes[g.lane] AND j.id > g.last_id
           AND j.token IS NULL AND j.waits_for IS NULL AND (j.due_at <= now()) IS TRUE
           AND (j.deadline_at <= now()) IS NOT TRUE
-        ORDER BY j.queue, j.lane, j.id
+        ORDER BY j.id
         LIMIT least(1000, 64 * g.n)
         FOR UPDATE SKIP LOCKED
     ) AS c;
@@ -246,13 +245,12 @@ BEGIN
         LIMIT 1
     ) AS l
     LEFT JOIN LATERAL (
-        -- Ranges and not equalities, so that only job_lane has this order: with these, job_pkey would have it, too.
+        -- A range of one lane, so that only job_lane has this order: with an equality, job_pkey would have it, too.
         SELECT w.ctid AS tid
         FROM pawl.job AS w
-        WHERE (w.queue, w.lane, w.id) >= (l.queue, l.name, 0)
-          AND (w.queue, w.lane, w.id) <= (l.queue, l.name, 9223372036854775807) AND w.lane IS NOT NULL
+        WHERE w.queue = l.queue AND w.lane >= l.name AND w.lane <= l.name
           AND pawl.waits_behind(w.waits_for, w.due_at, w.deadline_at)
-        ORDER BY w.queue, w.lane, w.id
+        ORDER BY w.lane, w.id
         LIMIT l.room
         FOR UPDATE SKIP LOCKED
     ) AS j ON true;
