@@ -32,7 +32,7 @@
  * handlers, and logs only where it was told to.
  *
  * GROWTH. A struct that a caller fills in begins with its own size, set by the initialiser of the
- * same name (struct pawl_job_new job = PAWL_JOB_NEW_INIT; likewise in C++). The library reads no
+ * same name (struct pawl_job_new job = PAWL_JOB_NEW_INIT; also in C++). The library reads no
  * further than that size and takes the rest as zero, and zero always means the default, so programs
  * built against an older header keep working. A program built against a newer header works as long
  * as it leaves the fields that this library does not know at zero; otherwise it gets PAWL_EINVAL.
@@ -161,7 +161,7 @@ enum pawl_retry {
     PAWL_RETRY_AUTO = 0,
     /* base × 2^(attempt - 1), at most cap, ± 20 % at random */
     PAWL_RETRY_EXPONENTIAL = 1,
-    PAWL_RETRY_QUADRATIC = 2, /* base × attempt², likewise capped and random */
+    PAWL_RETRY_QUADRATIC = 2, /* base × attempt², also capped and random */
 };
 
 /* The states in which a job holds its unique key. */
@@ -811,7 +811,7 @@ struct pawl_pool_options {
     size_t size;
     unsigned max;       /* resources at most; at least 1 */
     int64_t max_age_ms; /* older ones are destroyed instead of being lent again; 0: no limit */
-    unsigned max_uses;  /* likewise after this many loans; 0: no limit */
+    unsigned max_uses;  /* also after this many loans; 0: no limit */
     /* makes a resource; NULL in *ret_thing or a negative code: it could not */
     int (*create)(void *data, void **ret_thing, struct pawl_err *err);
     bool (*check)(void *data, void *thing); /* still good? asked before each loan; NULL: always */

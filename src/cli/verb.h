@@ -23,7 +23,7 @@ enum option_kind {
     OPTION_TEXT,     /* const char * */
     OPTION_LIST,     /* may be given more than once; struct option_list */
     OPTION_INT,      /* int64_t, checked against min and max */
-    OPTION_INT32,    /* int, likewise */
+    OPTION_INT32,    /* int, as above */
     OPTION_DURATION, /* int64_t milliseconds */
     OPTION_TIME,     /* int64_t microseconds since 1970 */
     OPTION_CHOICE,   /* one of `choices`; int, the index */

@@ -76,7 +76,7 @@ struct remote {
     uv_prepare_t turn;
     uv_timer_t beat;
     uv_timer_t again;  /* the stream, after it was refused */
-    uv_timer_t resend; /* reports, likewise */
+    uv_timer_t resend; /* for reports */
     uv_timer_t rest;   /* nothing is started while it runs */
     size_t n_closing;
     struct remote_stats stats;

@@ -44,7 +44,7 @@ int access_update(struct access_table *table,
                   int64_t now_us,
                   void (*over)(void *data, struct access *access),
                   void *data) MUST_CHECK;
-/* Removes expired tokens, likewise. Returns when the next token expires; INT64_MAX: none does. */
+/* Removes expired tokens, too. Returns when the next token expires; INT64_MAX: none does. */
 int64_t access_expire(struct access_table *table,
                       int64_t now_us,
                       void (*over)(void *data, struct access *access),

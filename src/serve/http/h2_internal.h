@@ -77,7 +77,7 @@ struct h2_stream {
 struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id);
 /* Aborts the call or the request of the stream. */
 void h2_stream_free(struct h2_stream *stream);
-/* Keeps a header. Negative: there are so many that the stream must be reset. */
+/* Keeps a header. Negative: there are too many, and the stream must be reset. */
 int h2_stream_header(struct h2_stream *stream, nghttp2_rcbuf *name, nghttp2_rcbuf *value);
 /* The headers are complete: the stream becomes a call or a plain request. */
 void h2_stream_start(struct h2_stream *stream);

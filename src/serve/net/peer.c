@@ -19,7 +19,7 @@
 #define LINGER_MS    1000
 #define LINGER_READS 32 /* of IO_INPUT_SIZE: a client that sends more does not want to read */
 #define READS_MAX    2  /* of IO_INPUT_SIZE for one peer, before the other peers get theirs */
-#define WRITES_MAX   4  /* likewise, of IO_CHUNK */
+#define WRITES_MAX   4  /* at most, of IO_CHUNK */
 
 static const char preface[PEER_PREFACE_LEN + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

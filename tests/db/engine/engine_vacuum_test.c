@@ -72,7 +72,7 @@ static void leave_dead_rows(struct fixture *f)
     testdb_exec(&f->db, "SELECT 1");
 }
 
-/* What the role would find due: so many parts, and whether it may vacuum them all, or none. */
+/* What the role would find due: how many parts, and whether it may vacuum them all, or none. */
 static int due_for(const struct role *role, bool may)
 {
     PGconn *conn = PQconnectdb(role->conninfo);
